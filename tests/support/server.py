@@ -1,0 +1,125 @@
+"""Real servers as child processes, and what tests read from their answers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import httpx
+
+from tests.support.forced import PROCESSOR
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TINY = (
+    "--dtype", "float32",
+    "--enforce-eager",
+    "--max-model-len", "4096",
+    "--kv-cache-memory-bytes", str(64 << 20),
+    "--logits-processors", PROCESSOR,
+)  # fmt: skip
+"""Flags for a tiny checkpoint whose tokens can be forced; later flags override earlier ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that answers; `url` without a trailing slash, `log` holds its stdout and stderr."""
+
+    url: str
+    log: Path
+    pid: int
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=60)
+
+    def post(self, path: str, body: Mapping[str, Any], timeout: float = 300) -> httpx.Response:
+        return httpx.post(self.url + path, json=dict(body), timeout=timeout)
+
+
+@contextmanager
+def running_server(
+    arguments: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    *,
+    stock: bool = False,
+    command: Sequence[str] | None = None,
+    ready_within: float = 300,
+    log: Path | None = None,
+) -> Iterator[Server]:
+    """Serve `arguments` (model and flags) on a free local port until the block ends.
+
+    `stock` runs vLLM's own server in place of ours; `command` replaces both. Raises RuntimeError with the
+    end of the log when the server ends early, or does not turn healthy within `ready_within` seconds.
+    """
+    module = "vllm.entrypoints.cli.main" if stock else "server.command"
+    port = _free_port()
+    full = [*(command or [sys.executable, "-m", module, "serve"]), *arguments]
+    full += ["--host", "127.0.0.1", "--port", str(port)]
+    log = log or Path(mkdtemp(prefix="ropeway-server-")) / "log.txt"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            full,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(env),
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    server = Server(f"http://127.0.0.1:{port}", log, process.pid)
+    try:
+        _wait_until_healthy(server, process, ready_within)
+        yield server
+    finally:
+        _stop(process)
+
+
+def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
+    return {**defaults, **os.environ, "PYTHONPATH": path, **(extra or {})}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def _wait_until_healthy(server: Server, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"server ended with {process.returncode}\n{_tail(server.log)}")
+        with suppress(httpx.TransportError):
+            if httpx.get(f"{server.url}/health", timeout=5).status_code == 200:
+                return
+        time.sleep(0.5)
+    raise RuntimeError(f"server not healthy after {seconds:.0f} s\n{_tail(server.log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-6000:]
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ask politely, then end what is left of the server's own process group."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
