@@ -97,6 +97,11 @@ def install(extra: str) -> None:
             flush=True,
         )
         failed, output = run_shown([*command, "--extra-index-url", PYTORCH_CPU_INDEX, *target])
+    if failed and "torch==" in output:
+        raise InstallError(
+            "no index offered the CPU build of PyTorch that vLLM needs (named above). This machine must reach "
+            f"{PYTORCH_CPU_INDEX}, or an index that has it (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS)."
+        )
     if failed:
         raise InstallError(
             "`pip install` failed (its last lines are above). Check the network (proxy: HTTPS_PROXY, index: "
