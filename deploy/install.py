@@ -99,7 +99,7 @@ def install(extra: str) -> None:
         failed, output = run_shown([*command, "--extra-index-url", PYTORCH_CPU_INDEX, *target])
     if failed and "torch==" in output:
         raise InstallError(
-            "no index offered the CPU build of PyTorch that vLLM needs (named above). This machine must reach "
+            "no index offered the CPU build of PyTorch that vLLM needs (see above). This machine must reach "
             f"{PYTORCH_CPU_INDEX}, or an index that has it (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS)."
         )
     if failed:
