@@ -1,0 +1,174 @@
+"""QGPM: from sentences ranked by relevance to coordinates (QGPM paper, sections 4.2 to 4.4)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+
+import torch
+
+from positional.coordinates import Coordinates, SentenceScores
+from positional.modulation import Modulation
+from positional.profile import Profile
+from positional.relevance import rank
+
+
+class QGPMError(ValueError):
+    """A setting out of its range: the field, the value and the limit."""
+
+    def __init__(self, field: str, value: object, limit: str) -> None:
+        self.field = field
+        self.value = value
+        self.limit = limit
+        super().__init__(f"{field} {limit} (got {value!r})")
+
+
+class NothingToModulate(Exception):  # noqa: N818  (a finding, not a fault)
+    """The relevance tells no sentence from another; `reason` is `too_few_sentences` or `equal_relevance`."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check(
+    name: str,
+    value: object,
+    *,
+    limit: str,
+    whole: bool = False,
+    low: float = -math.inf,
+    above: float = -math.inf,
+    high: float = math.inf,
+    below: float = math.inf,
+) -> None:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise QGPMError(name, value, limit)
+    if not (math.isfinite(value) and low <= value <= high and above < value < below):
+        raise QGPMError(name, value, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class QGPMConfig:
+    """QGPM's settings (paper, appendix C); raises QGPMError for one out of range.
+
+    (`k_broad`, `t_broad`), (`k_sharp`, `t_sharp`): centre and temperature of each map (eq. 6);
+    `score_low`: score of the least relevant sentence; `stride_floor`: ε; `anchor_ratio`: c of L_a = c·L;
+    `gate_width`: τ_m in planes (eq. 7).
+    """
+
+    k_broad: int
+    t_broad: float
+    k_sharp: int
+    t_sharp: float
+    score_low: float
+    stride_floor: float
+    anchor_ratio: float
+    gate_width: float
+
+    def __post_init__(self) -> None:
+        for name in ("k_broad", "k_sharp"):
+            _check(name, getattr(self, name), whole=True, low=1, limit="must be a whole number of at least 1")
+        for name in ("t_broad", "t_sharp"):
+            _check(name, getattr(self, name), low=0, limit="must be a number of at least 0")
+        _check("score_low", self.score_low, low=0, below=1, limit="must lie in [0, 1)")
+        _check("stride_floor", self.stride_floor, above=0, high=1, limit="must lie in (0, 1]")
+        for name in ("anchor_ratio", "gate_width"):
+            _check(name, getattr(self, name), above=0, limit="must be a number above 0")
+        if self.k_broad <= self.k_sharp:
+            raise QGPMError("k_broad", self.k_broad, f"must be greater than k_sharp ({self.k_sharp})")
+
+    def resolve(self, overrides: Mapping[str, object]) -> "QGPMConfig":
+        """These settings with a caller's in place; None means unset.
+
+        Where only one of k_broad and k_sharp is set, the other moves along, so that k_broad stays greater.
+        Raises QGPMError, naming the field, for a setting out of range or of an unknown name.
+        """
+        names = {field.name for field in fields(QGPMConfig)}
+        given = {name: value for name, value in overrides.items() if value is not None}
+        for name in given.keys() - names:
+            raise QGPMError(name, given[name], "is not a setting of QGPM")
+        k_broad, k_sharp = given.get("k_broad"), given.get("k_sharp")
+        if _is_whole(k_sharp) and "k_broad" not in given:
+            given["k_broad"] = max(self.k_broad, k_sharp + 1)
+        elif _is_whole(k_broad) and "k_sharp" not in given and k_broad > 1:
+            given["k_sharp"] = min(self.k_sharp, k_broad - 1)
+        return QGPMConfig(**(asdict(self) | given))  # type: ignore[arg-type]
+
+
+PACKAGE_DEFAULTS = QGPMConfig(
+    k_broad=12,
+    t_broad=2.0,
+    k_sharp=6,
+    t_sharp=0.5,
+    score_low=0.3,
+    stride_floor=0.1,
+    anchor_ratio=0.1,
+    gate_width=0.5,
+)
+
+
+def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_low: float) -> torch.Tensor:
+    """s_i of eq. 6, float64 [sentences], from `relevance` z [sentences].
+
+    T = 0 is a hard cut after K sentences; where that leaves all alike, every score is 1.
+    """
+    ranks = rank(relevance).double()
+    if temperature == 0:
+        shaped = (ranks < k).double()
+    else:
+        shaped = torch.sigmoid((k - 0.5 - ranks) / temperature)
+    spread = shaped.max() - shaped.min()
+    rescaled = (shaped - shaped.min()) / spread if spread > 0 else torch.ones_like(shaped)
+    return score_low + (1 - score_low) * rescaled
+
+
+def build_modulation(
+    relevance: Sequence[float] | torch.Tensor,
+    spans: Sequence[tuple[int, int]],
+    num_tokens: int,
+    config: QGPMConfig,
+) -> tuple[Modulation, SentenceScores]:
+    """The segments of a prompt of `num_tokens` whose sentences hold tokens `spans` and have relevance z.
+
+    Tokens outside the sentences, and each map's context before its first relevant sentence (score of at
+    least (1 + s_low)/2), have a score of 1. Raises NothingToModulate.
+    """
+    z = torch.as_tensor(relevance, dtype=torch.float64)
+    if len(z) < 2:
+        raise NothingToModulate("too_few_sentences")
+    if bool((z == z[0]).all()):
+        raise NothingToModulate("equal_relevance")
+    maps = ((config.k_broad, config.t_broad), (config.k_sharp, config.t_sharp))
+    broad, sharp = (sentence_scores(z, k, t, config.score_low) for k, t in maps)
+    protected = [_protected_until(scores, spans, config.score_low) for scores in (broad, sharp)]
+    segments = [(0, 1.0, 1.0)]
+    for (start, end), *scores in zip(spans, broad.tolist(), sharp.tolist(), strict=True):
+        held = [1.0 if start < until else s for until, s in zip(protected, scores, strict=True)]
+        if segments[-1][0] == start:
+            segments.pop()
+        segments += [(start, *held), (end, 1.0, 1.0)]
+    modulation = Modulation.of_segments(
+        segments, config.anchor_ratio * num_tokens, config.gate_width, config.stride_floor
+    )
+    return modulation, SentenceScores((broad, sharp), (protected[0], protected[1]))
+
+
+def build_coordinates(
+    relevance: Sequence[float] | torch.Tensor,
+    spans: Sequence[tuple[int, int]],
+    num_tokens: int,
+    profile: Profile,
+    config: QGPMConfig,
+) -> Coordinates:
+    """Coordinates of a prompt under a profile; arguments and errors as `build_modulation`'s."""
+    modulation, scores = build_modulation(relevance, spans, num_tokens, config)
+    return Coordinates.from_modulation(modulation, profile, scores)
+
+
+def _protected_until(scores: torch.Tensor, spans: Sequence[tuple[int, int]], score_low: float) -> int:
+    relevant = torch.nonzero(scores >= (1 + score_low) / 2)
+    return int(spans[int(relevant[0])][0])
