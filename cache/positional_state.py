@@ -39,7 +39,7 @@ class PositionalState:
         self._device = device
         self._num_columns = len(settings.heads)
         self._group = _group_size(config)
-        check_heads(settings.heads, self.plan, config.model_config.get_total_num_attention_heads())
+        check_heads(settings.heads, self.plan, config.model_config.hf_text_config.num_attention_heads)
         self._tapped = tapped_layers(
             settings.heads,
             config.model_config.get_num_attention_heads(config.parallel_config),
