@@ -1,0 +1,124 @@
+"""Relevance of sentences from passages that the caller already knows to matter."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from positional.qgpm import QGPMConfig
+from server.locate import Located, LocateError, Sentence
+from server.offsets import TokenizedPrompt
+
+UNSCORED = 1.0
+"""The score of a passage that came without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRelevance:
+    """z of every sentence (float64, no two alike) and how many of them are evidence."""
+
+    z: tuple[float, ...]
+    count: int
+
+
+def evidence_relevance(
+    prompt: TokenizedPrompt, located: Located, passages: Sequence[tuple[str, float | None]]
+) -> EvidenceRelevance:
+    """Ranks the sentences that hold a passage by score, highest first, then by place; the others behind them.
+
+    Every occurrence in the context counts, and of a sentence's passages the one with the highest score. z
+    falls with the rank in equal steps, with mean 0 and standard deviation 1. Raises LocateError, naming
+    `evidence[i]`, for a passage that no part of the context holds. The paper's Oracle (section 5) marks the
+    evidence's tokens; this marks its sentences.
+    """
+    regions = _regions(located.sentences)
+    scores: dict[int, float] = {}
+    for index, (passage, score) in enumerate(passages):
+        touched = list(_touched(prompt.text, located.sentences, regions, passage))
+        if not touched:
+            raise LocateError(f"evidence[{index}]", "does not occur in the context", passage)
+        for sentence in touched:
+            scores[sentence] = max(scores.get(sentence, float("-inf")), UNSCORED if score is None else score)
+    count = len(located.sentences)
+    others = [index for index in range(count) if index not in scores]
+    order = [*sorted(scores, key=lambda index: (-scores[index], index)), *others]
+    z = [0.0] * count
+    spread = ((count * count - 1) / 12) ** 0.5 or 1.0  # of the ranks 0 .. count - 1
+    for rank, index in enumerate(order):
+        z[index] = ((count - 1) / 2 - rank) / spread
+    return EvidenceRelevance(tuple(z), len(scores))
+
+
+def evidence_overrides(
+    overrides: Mapping[str, int | float], defaults: QGPMConfig, count: int
+) -> dict[str, int | float]:
+    """The caller's settings with K_s raised to the number of evidence sentences, unless the caller set it.
+
+    A K_b that the caller set stays above K_s; one that is unset moves along in `QGPMConfig.resolve`.
+    """
+    if "k_sharp" in overrides:
+        return dict(overrides)
+    k_sharp = max(defaults.k_sharp, count)
+    if "k_broad" in overrides:
+        k_sharp = min(k_sharp, max(1, int(overrides["k_broad"]) - 1))
+    return {**overrides, "k_sharp": k_sharp}
+
+
+def _regions(sentences: Sequence[Sentence]) -> list[tuple[int, int]]:
+    """Character spans of the parts of the context: sentences that follow each other without a hole."""
+    if not sentences:
+        return []
+    breaks = [
+        index for index, (one, two) in enumerate(pairwise(sentences), 1) if one.end_char != two.start_char
+    ]
+    bounds = pairwise([0, *breaks, len(sentences)])
+    return [(sentences[first].start_char, sentences[end - 1].end_char) for first, end in bounds]
+
+
+def _touched(
+    text: str, sentences: Sequence[Sentence], regions: Sequence[tuple[int, int]], passage: str
+) -> Iterator[int]:
+    """Sentences that hold a character of some occurrence, ascending, each once."""
+    starts = [sentence.start_char for sentence in sentences]
+    reached = 0
+    for form in (passage, passage.strip()):
+        # White space around a passage touches no sentence: it belongs to the next one.
+        leading, trailing = len(form) - len(form.lstrip()), len(form) - len(form.rstrip())
+        for start, end in regions:
+            for at in _occurrences(text, form, start, end):
+                first = bisect_right(starts, at + leading) - 1
+                last = bisect_left(starts, at + len(form) - trailing)
+                yield from range(max(first, reached), last)
+                reached = max(reached, last)
+        if reached:
+            return
+
+
+def _occurrences(text: str, wanted: str, start: int, end: int) -> Iterator[int]:
+    """All occurrences, overlapping ones too, in time linear in the text.
+
+    Overlapping ones are the smallest period apart, or by more than the length without it (Fine and Wilf).
+    """
+    at = text.find(wanted, start, end)
+    if at < 0:
+        return
+    period = _smallest_period(wanted)
+    repeated = wanted[len(wanted) - period :]
+    while at >= 0:
+        yield at
+        while text.startswith(repeated, at + len(wanted), end):
+            at += period
+            yield at
+        at = text.find(wanted, at + max(period, len(wanted) - period) + 1, end)
+
+
+def _smallest_period(word: str) -> int:
+    """The smallest p > 0 with word[i] = word[i + p] throughout (Knuth, Morris and Pratt)."""
+    borders = [0] * len(word)
+    border = 0
+    for index in range(1, len(word)):
+        while border and word[index] != word[border]:
+            border = borders[border - 1]
+        border += word[index] == word[border]
+        borders[index] = border
+    return len(word) - border

@@ -1,0 +1,142 @@
+"""The request field `qgpm`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from positional.qgpm import QGPMConfig, QGPMError
+from server.evidence import evidence_overrides
+
+_SHOWN = 80
+
+
+class FieldError(ValueError):
+    """A value of the request body that cannot be used: its full name, what is wrong and the value."""
+
+    def __init__(self, parameter: str, message: str, value: object = None) -> None:
+        shown = repr(value)
+        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+        self.parameter = parameter
+        self.message = f"{parameter} {message} (got {shown})"
+        self.value = value
+        super().__init__(self.message)
+
+
+@dataclass(frozen=True, slots=True)
+class QGPMFields:
+    """What a request said in `qgpm`.
+
+    `asked`: the request itself said whether to use QGPM; otherwise `enabled` is the server's default.
+    `evidence`: passages with their scores. `overrides`: the settings of QGPMConfig that the request gave.
+    """
+
+    enabled: bool
+    asked: bool = True
+    question: str | None = None
+    context: str | None = None
+    evidence: tuple[tuple[str, float | None], ...] | None = None
+    overrides: Mapping[str, int | float] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, value: object, defaults: QGPMConfig, enabled_by_default: bool = False) -> "QGPMFields":
+        """Reads the field's JSON value; null (or an absent field) leaves the choice to the server.
+
+        An object switches QGPM on; null inside it means the default. `defaults`: the settings that the object
+        changes. Raises FieldError, naming the field, its limit and the value.
+        """
+        if value is None:
+            return cls(enabled_by_default, asked=False)
+        if isinstance(value, bool):
+            return cls(value)
+        if not isinstance(value, dict):
+            raise FieldError("qgpm", "must be true, false, null or an object", value)
+        body = _validated(value)
+        given = body.model_dump(include=set(QGPMConfig.__dataclass_fields__), exclude_none=True)
+        passages = None if body.evidence is None else tuple((p.text, p.score) for p in body.evidence)
+        parsed = cls(True, True, body.question, body.context, passages, MappingProxyType(given))
+        parsed.config(defaults)
+        return parsed
+
+    def config(self, defaults: QGPMConfig, evidence_sentences: int | None = None) -> QGPMConfig:
+        """The settings to use: the defaults with this request's.
+
+        `evidence_sentences`: how many sentences the request's evidence touches, once that is known; K follows
+        it unless the request set K. Raises FieldError for a setting out of range.
+        """
+        overrides = self.overrides
+        if evidence_sentences is not None:
+            overrides = evidence_overrides(overrides, defaults, evidence_sentences)
+        try:
+            return defaults.resolve(overrides)
+        except QGPMError as error:
+            raise FieldError(f"qgpm.{error.field}", error.limit, error.value) from error
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "must not be blank")
+    return text
+
+
+_Text = Annotated[str, AfterValidator(_not_blank)]
+# Anything above has the same effect as the number of sentences; a limit keeps it a machine number.
+_Count = Annotated[int, Field(le=2**31 - 1)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Passage(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: _Text
+    score: _Number | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"text": value}
+        if not isinstance(value, dict):
+            raise PydanticCustomError("passage", 'must be a text or {"text": …, "score": …}')
+        return value
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: _Text | None = None
+    context: _Text | None = None
+    evidence: Annotated[list[_Passage], Field(min_length=1)] | None = None
+    k_broad: Annotated[_Count, Field(ge=2)] | None = None  # K_s is at least 1
+    t_broad: _Number | None = None
+    k_sharp: _Count | None = None
+    t_sharp: _Number | None = None
+    score_low: _Number | None = None
+    stride_floor: _Number | None = None
+    anchor_ratio: _Number | None = None
+    gate_width: _Number | None = None
+
+
+def _validated(value: Mapping[Any, Any]) -> _Body:
+    try:
+        return _Body.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise FieldError(_name(first["loc"]), _message(first), first["input"]) from error
+
+
+def _name(location: Sequence[int | str]) -> str:
+    return "qgpm" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+
+
+def _message(error: ErrorDetails) -> str:
+    if error["type"] == "extra_forbidden":
+        known = _Passage if error["loc"][0] == "evidence" else _Body
+        return f"is unknown; known are {', '.join(known.model_fields)}"
+    if error["type"] == "missing":
+        return "is missing"
+    return re.sub(r"^\w+ should ", "must ", error["msg"]).partition(" after validation")[0]
