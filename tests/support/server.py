@@ -24,9 +24,14 @@ TINY = (
     "--enforce-eager",
     "--max-model-len", "4096",
     "--kv-cache-memory-bytes", str(64 << 20),
+    "--gpu-memory-utilization", "0.1",  # on the CPU: of free memory, checked at start
     "--logits-processors", PROCESSOR,
 )  # fmt: skip
 """Flags for a tiny checkpoint whose tokens can be forced; later flags override earlier ones."""
+
+_OURS = ("server.command", "serve")
+# The `vllm` command asks for the version of a distribution `vllm`, which the CPU build is not called.
+_STOCK = ("vllm.entrypoints.launchers.api_server.entry", "--model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +59,14 @@ def running_server(
     ready_within: float = 300,
     log: Path | None = None,
 ) -> Iterator[Server]:
-    """Serve `arguments` (model and flags) on a free local port until the block ends.
+    """Serve `arguments` (the model, then flags) on a free local port until the block ends.
 
-    `stock` runs vLLM's own server in place of ours; `command` replaces both. Raises RuntimeError with the
-    end of the log when the server ends early, or does not turn healthy within `ready_within` seconds.
+    `stock` runs vLLM's own server in place of ours; `command` runs anything else. Raises RuntimeError
+    with the end of the log when the server ends early, or is not healthy within `ready_within` seconds.
     """
-    module = "vllm.entrypoints.cli.main" if stock else "server.command"
     port = _free_port()
-    full = [*(command or [sys.executable, "-m", module, "serve"]), *arguments]
-    full += ["--host", "127.0.0.1", "--port", str(port)]
+    start = command or [sys.executable, "-m", *(_STOCK if stock else _OURS)]
+    full = [*start, *arguments, "--host", "127.0.0.1", "--port", str(port)]
     log = log or Path(mkdtemp(prefix="ropeway-server-")) / "log.txt"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -111,15 +115,25 @@ def _tail(log: Path) -> str:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ask politely, then end what is left of the server's own process group."""
+    """Ask the server, then its own process group, to end; return when nothing of the group is left."""
     process.send_signal(signal.SIGINT)
-    try:
-        process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
+    if _group_ended(process, within=20):
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=10)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+            os.killpg(process.pid, number)
+        if _group_ended(process, within=10):
+            return
+    raise RuntimeError(f"processes of group {process.pid} do not end")
+
+
+def _group_ended(process: "subprocess.Popen[bytes]", within: float) -> bool:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        process.poll()
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
