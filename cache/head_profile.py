@@ -23,14 +23,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from positional.qgpm import QGPMConfig
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+
+from positional.qgpm import QGPMConfig, QGPMError
 
 FILE_NAME = "ropeway-heads.json"
 QUERY_TAIL = 4
 # Keys of a model's config that say who wrote it and how it is loaded, not what it computes.
 VOLATILE_KEYS = frozenset({"transformers_version", "_name_or_path", "torch_dtype", "dtype"})
-_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 Count = Annotated[int, Field(ge=1)]
 Index = Annotated[int, Field(ge=0)]
@@ -51,6 +52,7 @@ class HeadProfileError(ValueError):
         self.value = value
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Head:
     """One query head by its layer and its number in the layer, and how well it ranks evidence."""
@@ -60,6 +62,7 @@ class Head:
     mrr: ReciprocalRank
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """How the heads of a profile were chosen."""
@@ -72,6 +75,7 @@ class Calibration:
     held_out_mrr: ReciprocalRank
 
 
+@with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class HeadProfile:
     """The heads to read relevance from (QGPM paper, section 4.1 and appendix A), and QGPM's defaults."""
@@ -113,7 +117,7 @@ class HeadProfile:
             raise
 
 
-_ADAPTER: TypeAdapter[HeadProfile] = TypeAdapter(HeadProfile, config=_STRICT)
+_ADAPTER: TypeAdapter[HeadProfile] = TypeAdapter(HeadProfile)
 
 
 def load(path: Path) -> HeadProfile:
@@ -175,8 +179,12 @@ def _parse(data: bytes, path: Path | str) -> HeadProfile:
         profile = _ADAPTER.validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
+        location = [str(part) for part in first["loc"]]
         value = None if first["type"] in ("missing", "json_invalid") else first["input"]
+        refused = first.get("ctx", {}).get("error")
+        if isinstance(refused, QGPMError):
+            location, value = [*location, refused.field], refused.value
+        field = ".".join(location)
         raise HeadProfileError(path, field, first["msg"], value) from error
     if len(set(profile.pairs)) != len(profile.pairs):
         raise HeadProfileError(path, "heads", "names a head twice", profile.pairs)
