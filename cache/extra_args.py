@@ -76,8 +76,10 @@ class ScoreTask:
     def from_bytes(data: bytes) -> "ScoreTask":
         """Inverse of `to_bytes`; raises ScoreTaskError on anything malformed."""
         header_size = 3 * _HEADER.itemsize
-        lengths = np.frombuffer(data[:header_size], _HEADER) if len(data) >= header_size else ()
-        if len(lengths) != 3 or min(lengths) < 0 or lengths[1] % 2:
+        lengths = (
+            np.frombuffer(data[:header_size], _HEADER) if len(data) >= header_size else np.empty(0, _HEADER)
+        )
+        if len(lengths) != 3 or lengths.min() < 0 or lengths[1] % 2:
             raise ScoreTaskError("score task: bad header")
         values = data[header_size:]
         if len(values) != int(sum(lengths)) * _INDEX.itemsize:

@@ -82,4 +82,4 @@ def install() -> None:
 
     setattr(generate_block_hash_extra_keys, _MARK, True)
     for module in (kv_cache_utils, block_pool):
-        module.generate_block_hash_extra_keys = generate_block_hash_extra_keys  # type: ignore[attr-defined]
+        module.generate_block_hash_extra_keys = generate_block_hash_extra_keys

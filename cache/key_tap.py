@@ -10,6 +10,9 @@ class KeyTap(nn.Module):
     `queries` [heads, max_tokens, width] and `keys` [kv heads, max_tokens, width] in the model's dtype.
     """
 
+    queries: torch.Tensor
+    keys: torch.Tensor
+
     def __init__(
         self,
         query_heads: tuple[int, ...],

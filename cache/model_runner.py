@@ -43,8 +43,8 @@ class PositionalRunning(GPUModelRunner):
 
     def _model_forward(
         self,
-        input_ids: torch.Tensor | None = None,
-        positions: torch.Tensor | None = None,
+        input_ids: torch.Tensor | None,
+        positions: torch.Tensor,
         *args: Any,
         **kwargs: Any,
     ) -> Any:

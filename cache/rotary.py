@@ -5,6 +5,7 @@ layer's map in place of the table and 0, 1, 2 … as positions.
 """
 
 import copy
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,11 +24,11 @@ class UnsupportedRotaryError(RuntimeError):
         super().__init__(f"{type(rotary).__name__} is not a rotary module that takes the step's rows")
 
 
-def stock_table(rotary: nn.Module) -> torch.Tensor:
+def stock_table(rotary: Any) -> torch.Tensor:
     """The stock module's cos | sin rows by position: [positions, rotary_dim]."""
     if isinstance(rotary, Phi3LongRoPEScaledRotaryEmbedding):
         short = rotary.original_max_position_embeddings
-        table = rotary.long_short_cos_sin_cache
+        table: torch.Tensor = rotary.long_short_cos_sin_cache
         return table[short:] if rotary.use_long_rope else table[:short]
     if not _dispatches_like_the_base(rotary):
         raise UnsupportedRotaryError(rotary)
@@ -35,7 +36,7 @@ def stock_table(rotary: nn.Module) -> torch.Tensor:
     return cos_sin_cache
 
 
-def _dispatches_like_the_base(rotary: nn.Module) -> bool:
+def _dispatches_like_the_base(rotary: Any) -> bool:
     """Whether a module only brings a table of its own and rotates by vLLM's base code."""
     kind = type(rotary)
     return (
@@ -47,7 +48,7 @@ def _dispatches_like_the_base(rotary: nn.Module) -> bool:
     )
 
 
-def _with_table(rotary: nn.Module, rows: torch.Tensor) -> nn.Module:
+def _with_table(rotary: Any, rows: torch.Tensor) -> nn.Module:
     """A twin of a stock module that reads `rows` by index instead of its table by position."""
     twin = copy.copy(rotary)
     twin._buffers = dict(rotary._buffers)
@@ -64,6 +65,8 @@ def _with_table(rotary: nn.Module, rows: torch.Tensor) -> nn.Module:
 
 class MappedRotary(nn.Module):
     """Rotates the step's queries and keys by one map's rows, and shows them to a tap where one reads."""
+
+    index: torch.Tensor
 
     def __init__(self, stock: nn.Module, rows: torch.Tensor, index: torch.Tensor, tap: KeyTap | None) -> None:
         """`rows` [max_tokens, rotary_dim] in the model's dtype; `index` int64 [max_tokens], 0, 1, 2 …"""

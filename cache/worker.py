@@ -42,11 +42,11 @@ class RopewayCPUWorker(PositionalWorker, CPUWorker):
         """Build the worker's device state around Ropeway's runner; vLLM names its own by a global."""
         check_vllm_version()
         stock = cpu_worker.CPUModelRunner
-        cpu_worker.CPUModelRunner = RopewayCPUModelRunner  # type: ignore[misc]
+        cpu_worker.CPUModelRunner = RopewayCPUModelRunner
         try:
             super().init_device()
         finally:
-            cpu_worker.CPUModelRunner = stock  # type: ignore[misc]
+            cpu_worker.CPUModelRunner = stock
 
 
 class RopewayGPUWorker(PositionalWorker, Worker):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import torch
 
@@ -28,10 +29,6 @@ class NothingToModulate(Exception):  # noqa: N818  (a finding, not a fault)
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check(
@@ -92,11 +89,12 @@ class QGPMConfig:
         for name in given.keys() - names:
             raise QGPMError(name, given[name], "is not a setting of QGPM")
         k_broad, k_sharp = given.get("k_broad"), given.get("k_sharp")
-        if _is_whole(k_sharp) and "k_broad" not in given:
+        if isinstance(k_sharp, int) and k_broad is None:
             given["k_broad"] = max(self.k_broad, k_sharp + 1)
-        elif _is_whole(k_broad) and "k_sharp" not in given and k_broad > 1:
-            given["k_sharp"] = min(self.k_sharp, k_broad - 1)
-        return QGPMConfig(**(asdict(self) | given))  # type: ignore[arg-type]
+        elif isinstance(k_broad, int) and k_sharp is None:
+            given["k_sharp"] = min(self.k_sharp, max(k_broad - 1, 1))
+        settings: dict[str, Any] = asdict(self) | given
+        return QGPMConfig(**settings)
 
 
 PACKAGE_DEFAULTS = QGPMConfig(
@@ -117,10 +115,7 @@ def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_l
     T = 0 is a hard cut after K sentences; where that leaves all alike, every score is 1.
     """
     ranks = rank(relevance).double()
-    if temperature == 0:
-        shaped = (ranks < k).double()
-    else:
-        shaped = torch.sigmoid((k - 0.5 - ranks) / temperature)
+    shaped = (ranks < k).double() if temperature == 0 else torch.sigmoid((k - 0.5 - ranks) / temperature)
     spread = shaped.max() - shaped.min()
     rescaled = (shaped - shaped.min()) / spread if spread > 0 else torch.ones_like(shaped)
     return score_low + (1 - score_low) * rescaled
@@ -146,11 +141,11 @@ def build_modulation(
     broad, sharp = (sentence_scores(z, k, t, config.score_low) for k, t in maps)
     protected = [_protected_until(scores, spans, config.score_low) for scores in (broad, sharp)]
     segments = [(0, 1.0, 1.0)]
-    for (start, end), *scores in zip(spans, broad.tolist(), sharp.tolist(), strict=True):
-        held = [1.0 if start < until else s for until, s in zip(protected, scores, strict=True)]
+    for (start, end), b, s in zip(spans, broad.tolist(), sharp.tolist(), strict=True):
         if segments[-1][0] == start:
             segments.pop()
-        segments += [(start, *held), (end, 1.0, 1.0)]
+        segments.append((start, 1.0 if start < protected[0] else b, 1.0 if start < protected[1] else s))
+        segments.append((end, 1.0, 1.0))
     modulation = Modulation.of_segments(
         segments, config.anchor_ratio * num_tokens, config.gate_width, config.stride_floor
     )

@@ -1,0 +1,111 @@
+"""vLLM's engine client as the one door of all endpoints: plain requests pass, others take two passes."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from vllm.outputs import RequestOutput
+from vllm.pooling_params import PoolingParams
+from vllm.sampling_params import SamplingParams
+from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
+
+from cache.extra_args import ARRIVAL, reserved_names
+from server.fields import QGPMFields
+from server.intent import Intent, current_intent
+from server.locate import Source
+from server.metrics import Metrics
+from server.preparation import Abilities, PlainReason, Preparation, RequestError, prepare
+from server.request_record import PromptRecord, RecordStore
+from server.score_statistics import UserRequestsOutputProcessor
+from server.two_passes import Inner, PromptRun, Scores, score
+
+
+class RopewayEngine(AsyncLLM):
+    """AsyncLLM whose `generate` gives a request the positions that it asked for."""
+
+    abilities: Abilities
+    metrics: Metrics
+    output_processor: OutputProcessor
+    records: RecordStore
+
+    def open(self, abilities: Abilities, metrics: Metrics) -> None:
+        """Say what the loaded model allows; before the first request."""
+        self.abilities = abilities
+        self.metrics = metrics
+        self.records = RecordStore()
+
+    def generate(
+        self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
+    ) -> AsyncGenerator[RequestOutput, None]:
+        """Outputs of a request, as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
+        forged = reserved_names(sampling_params.extra_args)
+        if forged:
+            raise RequestError(f"vllm_xargs.{forged[0]} is a name that only the server may set", "vllm_xargs")
+        intent = current_intent()
+        inner = Inner(super().generate, prompt, sampling_params, request_id, options)
+        if intent is None:
+            return inner.generate(prompt, sampling_params, request_id, **options)
+        return self._start(inner, intent).outputs()
+
+    async def score(self, inner: Inner, preparation: Preparation) -> Scores:
+        """The score pass alone, of a prompt that `prepare` made ready."""
+        return await score(
+            Inner(super().generate, inner.prompt, inner.parameters, inner.request_id, inner.options),
+            preparation,
+        )
+
+    async def prepare(
+        self, prompt: Mapping[str, Any], fields: QGPMFields, source: Source
+    ) -> Preparation | PlainReason:
+        """Locate a prompt's parts, off the event loop; raises RequestError."""
+        return await asyncio.to_thread(
+            prepare, prompt, fields, source, self.abilities, self.renderer.tokenizer
+        )
+
+    async def add_request(
+        self,
+        request_id: str,
+        prompt: Any,
+        params: SamplingParams | PoolingParams,
+        arrival_time: float | None = None,
+        **options: Any,
+    ) -> RequestOutputCollector:
+        """Add a request; an answer pass counts from its user's arrival, so that TTFT holds both passes."""
+        extra_args = getattr(params, "extra_args", None) or {}
+        return await super().add_request(
+            request_id, prompt, params, extra_args.get(ARRIVAL, arrival_time), **options
+        )
+
+    def _start(self, inner: Inner, intent: Intent) -> PromptRun:
+        record = PromptRecord(intent.arrival, len(inner.prompt.get("prompt_token_ids") or ()))
+        preparing = None
+        if intent.fields.enabled:
+            record.mode = "qgpm" if intent.fields.evidence is None else "evidence"
+            preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record))
+            intent.preparing.append(preparing)
+        run = PromptRun(inner, record, self.metrics, intent, preparing)
+        intent.runs.append(run)
+        self.records.add(intent.response_id(inner.request_id), record)
+        return run
+
+    async def _prepare_timed(
+        self, prompt: Mapping[str, Any], intent: Intent, record: PromptRecord
+    ) -> Preparation | PlainReason:
+        started = time.perf_counter()
+        prepared = await self.prepare(prompt, intent.fields, intent.source)
+        record.seconds["locate"] = time.perf_counter() - started
+        return prepared
+
+    def _run_output_handler(self) -> None:
+        if not isinstance(self.output_processor, UserRequestsOutputProcessor):
+            stock = self.output_processor
+            self.output_processor = UserRequestsOutputProcessor(
+                stock.tokenizer,
+                log_stats=stock.log_stats,
+                stream_interval=stock.stream_interval,
+                tracing_enabled=stock.tracing_enabled,
+                admission_stats=stock.admission_stats,
+            )
+        super()._run_output_handler()

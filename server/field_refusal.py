@@ -1,0 +1,63 @@
+"""Endpoints without our fields refuse them by name, since their bodies ignore fields they do not know."""
+
+import json
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FIELDS = ("qgpm", "rope")
+# /invocations leads to the same two handlers.
+_WITH_FIELDS = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/qgpm/relevance", "/invocations"})
+
+
+class FieldRefusal:
+    """ASGI middleware: 400 for a JSON body that carries our fields to an endpoint without them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] in _WITH_FIELDS:
+            await self._app(scope, receive, send)
+            return
+        messages = await _read(receive)
+        name = _carried(b"".join(message.get("body", b"") for message in messages))
+        if name is None:
+            await self._app(scope, _replay(messages, receive), send)
+            return
+        error = {
+            "message": f"{name} works on /v1/chat/completions and /v1/completions, not on {scope['path']}",
+            "type": "BadRequestError",
+            "param": name,
+            "code": 400,
+        }
+        await JSONResponse({"error": error}, status_code=400)(scope, receive, send)
+
+
+async def _read(receive: Receive) -> list[Message]:
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+    return messages
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    waiting = iter(messages)
+
+    async def replayed() -> Message:
+        return next(waiting, None) or await receive()
+
+    return replayed
+
+
+def _carried(body: bytes) -> str | None:
+    # An escaped name (\\u0071gpm) is the same name; most bodies hold neither, and are not parsed.
+    if not any(name.encode() in body for name in FIELDS) and b"\\u" not in body:
+        return None
+    try:
+        content: Any = json.loads(body)
+    except ValueError:  # not JSON, or not decodable: the endpoint itself says so
+        return None
+    return next((name for name in FIELDS if isinstance(content, dict) and name in content), None)

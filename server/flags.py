@@ -1,0 +1,98 @@
+"""The command line of `ropeway serve`: vLLM's flags, ours, and the ones that cannot go together."""
+
+import os
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
+Every flag of `vllm serve` keeps its meaning; those that Ropeway must set itself are refused by name."""
+_V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+
+
+class FlagError(ValueError):
+    """A flag that contradicts what Ropeway must set, or that is not covered; the message names it."""
+
+    def __init__(self, flag: str, reason: str) -> None:
+        self.flag = flag
+        super().__init__(f"{flag}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A flag, when its value is refused, and why."""
+
+    flag: str
+    refused: Callable[[Any], bool]
+    reason: str
+
+    @property
+    def attribute(self) -> str:
+        """The flag's name in the parsed arguments."""
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+def _given(value: Any) -> bool:
+    return value is not None
+
+
+def _above_one(value: Any) -> bool:
+    return value is not None and value > 1
+
+
+_REFUSALS = (
+    Refusal("--worker-cls", lambda value: value != "auto", "Ropeway sets the worker class itself"),
+    Refusal("--scheduler-cls", _given, "Ropeway sets the scheduler class itself"),
+    Refusal("--speculative-config", _given, "speculative decoding is not tested under Ropeway"),
+    Refusal("--kv-transfer-config", _given, "KV connectors bypass the key shadow"),
+    Refusal("--kv-events-config", _given, "KV events do not carry Ropeway's block keys"),
+    Refusal("--enable-dbo", bool, "microbatch overlap is not covered"),
+    Refusal("--pipeline-parallel-size", _above_one, "pipeline parallelism is not covered"),
+    Refusal("--data-parallel-size", _above_one, "data parallelism is not covered; run several servers"),
+    Refusal("--decode-context-parallel-size", _above_one, "context parallelism bypasses the key shadow"),
+    Refusal("--prefill-context-parallel-size", _above_one, "context parallelism bypasses the key shadow"),
+    Refusal("--api-server-count", _above_one, "records are kept in one API process; run several servers"),
+    Refusal("--headless", bool, "a headless engine has no API process to run the two passes"),
+    Refusal("--grpc", bool, "only the HTTP server is Ropeway's"),
+    Refusal("--grpc-port", _given, "only the HTTP server is Ropeway's"),
+)
+
+
+def parser() -> FlexibleArgumentParser:
+    """vLLM's parser of `serve` with a group of Ropeway's own flags."""
+    made = FlexibleArgumentParser(prog="ropeway serve", description=DESCRIPTION)
+    ours = made.add_argument_group("Ropeway")
+    ours.add_argument(
+        "--qgpm",
+        choices=("off", "on"),
+        default="off",
+        help="QGPM for requests that do not say; a request's own false always wins (default: off)",
+    )
+    ours.add_argument(
+        "--head-profile",
+        type=Path,
+        metavar="FILE",
+        help="the heads that relevance is read from (default: ropeway-heads.json in the model's folder, else "
+        "the one that comes with the package for the model)",
+    )
+    return make_arg_parser(made)
+
+
+def parse(model: str | None, arguments: Sequence[str]) -> Namespace:
+    """Parse and check a command line; raises FlagError for what cannot go together with Ropeway."""
+    args = parser().parse_args([*([model] if model else []), *arguments])
+    args.model = args.model_tag or args.model
+    for refusal in _REFUSALS:
+        if refusal.refused(getattr(args, refusal.attribute, None)):
+            raise FlagError(refusal.flag, refusal.reason)
+    if "ropeway" in (args.additional_config or {}):
+        raise FlagError("--additional-config", 'its entry "ropeway" is set by Ropeway itself')
+    if os.environ.setdefault(_V2_RUNNER, "0") != "0":
+        raise FlagError(_V2_RUNNER, "model runner V2 is not covered; leave it unset")
+    validate_parsed_serve_args(args)
+    return args

@@ -1,0 +1,104 @@
+"""The chat and completion handlers of vLLM behind the body field `qgpm`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from fastapi import Request
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
+from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+from vllm.entrypoints.openai.completion.serving import OpenAIServingCompletion
+
+from server.engine import RopewayEngine
+from server.fields import FieldError, QGPMFields
+from server.intent import Intent, carrying
+from server.locate import Source
+from server.preparation import Abilities, RequestError
+
+Body: TypeAlias = ChatCompletionRequest | CompletionRequest
+
+
+def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
+    """The body's `qgpm`; raises RequestError, also for a body that cannot have it."""
+    extra = body.model_extra or {}
+    if "rope" in extra:
+        raise RequestError("rope is not supported by this version of the server", "rope")
+    try:
+        fields = QGPMFields.parse(extra.get("qgpm"), abilities.defaults, abilities.enabled_by_default)
+    except FieldError as error:
+        raise RequestError(error.message, error.parameter) from error
+    if fields.enabled and body.use_beam_search:
+        if fields.asked:
+            raise RequestError("qgpm cannot be used with beam search", "qgpm")
+        return QGPMFields(False, asked=False)
+    return fields
+
+
+def read_source(body: Body) -> Source:
+    """Where the body's texts come from; each text part of a message counts as a message of its role."""
+    if isinstance(body, CompletionRequest):
+        return Source()
+    messages = [(str(m["role"]), text) for m in body.messages for text in _texts(m)]
+    return Source(tuple(messages), bool(body.continue_final_message))
+
+
+def _texts(message: Mapping[str, Any]) -> Iterable[str]:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return [content or ""]
+    parts = [part if isinstance(part, str) else part.get("text") for part in content]
+    return [part for part in parts if isinstance(part, str)]
+
+
+class ChatHandler:
+    """vLLM's chat handler, with `qgpm`."""
+
+    def __init__(self, stock: OpenAIServingChat, engine: RopewayEngine) -> None:
+        self.stock = stock
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stock, name)
+
+    async def create_chat_completion(
+        self, request: ChatCompletionRequest, raw_request: Request | None = None
+    ) -> Any:
+        """Answer a chat; raises RequestError before anything is streamed."""
+        return await _answer(self._engine, request, self.stock.create_chat_completion, raw_request)
+
+
+class CompletionHandler:
+    """vLLM's completion handler, with `qgpm`."""
+
+    def __init__(self, stock: OpenAIServingCompletion, engine: RopewayEngine) -> None:
+        self.stock = stock
+        self._engine = engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stock, name)
+
+    async def create_completion(self, request: CompletionRequest, raw_request: Request | None = None) -> Any:
+        """Complete prompts; raises RequestError before anything is streamed."""
+        return await _answer(self._engine, request, self.stock.create_completion, raw_request)
+
+
+async def _answer(
+    engine: RopewayEngine, body: Body, create: Callable[..., Awaitable[Any]], raw_request: Request | None
+) -> Any:
+    try:
+        fields = read_fields(body, engine.abilities)
+    except RequestError:
+        engine.metrics.refuse()
+        raise
+    if body.use_beam_search:
+        return await create(body, raw_request)
+    intent = Intent(fields, read_source(body), numbered=isinstance(body, CompletionRequest))
+    try:
+        with carrying(intent):
+            response = await create(body, raw_request)
+        await intent.prepared()
+    except (Exception, asyncio.CancelledError):
+        intent.abandon()
+        raise
+    return response

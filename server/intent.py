@@ -1,0 +1,65 @@
+"""What a request asked for, carried from the endpoint to the one door all endpoints share."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from server.fields import QGPMFields
+from server.locate import Source
+
+_current: ContextVar["Intent | None"] = ContextVar("ropeway_intent", default=None)
+
+
+class Run(Protocol):
+    """A prompt's run that can be given up before it starts."""
+
+    def abandon(self) -> None:
+        """Record that the run will not start."""
+
+
+@dataclass(slots=True)
+class Intent:
+    """One request's wishes.
+
+    `numbered`: the endpoint numbers its prompts behind the response's id. `preparing` are the prompts'
+    preparations, which run before any engine work; `runs` their runs.
+    """
+
+    fields: QGPMFields
+    source: Source
+    numbered: bool
+    arrival: float = field(default_factory=time.time)
+    preparing: list[asyncio.Task[Any]] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+    def response_id(self, request_id: str) -> str:
+        """The id of the OpenAI response that a prompt's request belongs to."""
+        return request_id.rpartition("-")[0] if self.numbered else request_id
+
+    async def prepared(self) -> None:
+        """Wait for every prompt of the body; raises the first error, so that a bad prompt costs no other."""
+        await asyncio.gather(*self.preparing)
+
+    def abandon(self) -> None:
+        """Give up what has not started."""
+        for run in self.runs:
+            run.abandon()
+
+
+@contextmanager
+def carrying(intent: Intent) -> Iterator[None]:
+    """Let the engine client see the intent in this context."""
+    token = _current.set(intent)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_intent() -> Intent | None:
+    """The intent of the request that is being handled, None on endpoints without our fields."""
+    return _current.get()

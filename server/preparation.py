@@ -1,0 +1,122 @@
+"""From a rendered prompt and what the request said to what the passes need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vllm.exceptions import VLLMValidationError
+
+from cache.extra_args import ScoreTask
+from cache.head_profile import QUERY_TAIL, HeadProfile
+from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
+from server.evidence import EvidenceRelevance, evidence_relevance
+from server.fields import FieldError, QGPMFields
+from server.locate import Located, LocateError, Source, locate
+from server.offsets import OffsetsError, TokenizedPrompt, tokenized
+
+
+class RequestError(VLLMValidationError):
+    """A request that cannot be served as asked: HTTP 400, naming the field."""
+
+    def __init__(self, message: str, parameter: str) -> None:
+        super().__init__(message, parameter=parameter)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What the loaded model and the server's settings allow."""
+
+    modulates: bool
+    heads: HeadProfile | None
+    enabled_by_default: bool
+
+    @property
+    def defaults(self) -> QGPMConfig:
+        """QGPM's settings for requests that do not say."""
+        return PACKAGE_DEFAULTS if self.heads is None else self.heads.defaults
+
+    @property
+    def query_tail(self) -> int:
+        """How many of the last prompt tokens are query rows."""
+        return QUERY_TAIL if self.heads is None else self.heads.query_tail
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """A prompt ready for its passes; `evidence` in place of a score pass where the caller gave it."""
+
+    prompt: TokenizedPrompt
+    located: Located
+    config: QGPMConfig
+    evidence: EvidenceRelevance | None
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Token spans of the sentences."""
+        return [(sentence.start, sentence.end) for sentence in self.located.sentences]
+
+    def score_task(self) -> ScoreTask:
+        """What the score pass reads."""
+        return ScoreTask.of(self.located.query_rows, self.spans, self.located.silent)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReason:
+    """Why a request is answered plainly although QGPM was on; None where QGPM was off."""
+
+    reason: str | None
+
+
+def refusal(prompt: Mapping[str, Any], fields: QGPMFields, abilities: Abilities) -> RequestError | None:
+    """Why a request that has QGPM on cannot have it, before its text is looked at."""
+    if prompt.get("type") != "token":
+        return RequestError("qgpm cannot be used with prompt embeddings or multimodal prompts", "qgpm")
+    if not abilities.modulates:
+        return RequestError(
+            "this model has no full-attention rotary layer, so qgpm has nothing to modulate", "qgpm"
+        )
+    if abilities.heads is None and fields.evidence is None:
+        return RequestError(
+            "this model has no head profile; give qgpm.evidence, or start the server with --head-profile "
+            "(made by `ropeway calibrate`)",
+            "qgpm",
+        )
+    return None
+
+
+def prepare(
+    prompt: Mapping[str, Any], fields: QGPMFields, source: Source, abilities: Abilities, tokenizer: Any
+) -> Preparation | PlainReason:
+    """Locate the prompt's parts and settle the settings.
+
+    Where QGPM is on by the server's default only, what cannot be had makes the answer plain, with a reason.
+    Raises RequestError.
+    """
+    error = refusal(prompt, fields, abilities)
+    if error is None:
+        try:
+            return _prepare(prompt, fields, source, abilities, tokenizer)
+        except LocateError as found:
+            error = RequestError(f"{found.parameter} {found.message}", found.parameter)
+        except FieldError as found:
+            error = RequestError(found.message, found.parameter)
+        except OffsetsError as found:
+            error = RequestError(f"qgpm cannot be used on this prompt: {found}", "qgpm")
+    if fields.asked:
+        raise error
+    return PlainReason(f"{error}")
+
+
+def _prepare(
+    prompt: Mapping[str, Any], fields: QGPMFields, source: Source, abilities: Abilities, tokenizer: Any
+) -> Preparation:
+    text = tokenized(tokenizer, prompt["prompt_token_ids"], prompt.get("prompt"))
+    located = locate(text, source, fields.question, fields.context, abilities.query_tail)
+    evidence = None
+    if fields.evidence is not None:
+        evidence = evidence_relevance(text, located, fields.evidence)
+    count = None if evidence is None else evidence.count
+    return Preparation(text, located, fields.config(abilities.defaults, count), evidence)

@@ -1,0 +1,114 @@
+"""What was done for recent requests."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from positional.coordinates import SentenceScores
+from positional.relevance import rank
+from server.locate import Sentence
+
+Mode = Literal["plain", "qgpm", "evidence"]
+Stage = Literal["locate", "score", "first_token", "total"]
+
+KEPT = 1000
+_TOP = 10
+
+
+@dataclass(slots=True)
+class PromptRecord:
+    """What was done for one prompt of a request, written while it runs.
+
+    `seconds` count from the request's arrival for first_token and total, else are the stage's own.
+    """
+
+    arrival: float
+    prompt_tokens: int
+    mode: Mode = "plain"
+    reason: str | None = None
+    sentences: int | None = None
+    protected_prefix: int | None = None
+    top: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[Stage, float] = field(default_factory=dict)
+    score_cached: int | None = None
+    answer_cached: int | None = None
+    output_tokens: int = 0
+    outcome: str = "running"
+
+    def since_arrival(self) -> float:
+        """Seconds since the request arrived."""
+        return time.time() - self.arrival
+
+    def choose(
+        self, relevance: Sequence[float] | torch.Tensor, scores: SentenceScores, sentences: Sequence[Sentence]
+    ) -> None:
+        """Note the protected prefix and the most relevant sentences."""
+        self.protected_prefix = min(scores.protected_until)
+        self.top = sentence_rows(relevance, scores, sentences)[:_TOP]
+
+    def describe(self) -> dict[str, Any]:
+        """JSON for `GET /v1/requests/{id}`."""
+        reason = {} if self.reason is None else {"reason": self.reason}
+        return {
+            "mode": self.mode,
+            **reason,
+            "sentences": self.sentences,
+            "protected_prefix": self.protected_prefix,
+            "top": self.top,
+            "seconds": self.seconds,
+            "tokens": {
+                "prompt": self.prompt_tokens,
+                "score_cached": self.score_cached,
+                "answer_cached": self.answer_cached,
+                "output": self.output_tokens,
+            },
+            "outcome": self.outcome,
+        }
+
+
+def sentence_rows(
+    relevance: Sequence[float] | torch.Tensor, scores: SentenceScores, sentences: Sequence[Sentence]
+) -> list[dict[str, Any]]:
+    """Each sentence's token offsets, rank, z and scores of both maps (before protection), best first."""
+    z = torch.as_tensor(relevance, dtype=torch.float64)
+    ranks = rank(z).tolist()
+    broad, sharp = (values.tolist() for values in scores.scores)
+    rows = [
+        {
+            "start": sentence.start,
+            "end": sentence.end,
+            "rank": ranks[i],
+            "z": float(z[i]),
+            "broad": broad[i],
+            "sharp": sharp[i],
+        }
+        for i, sentence in enumerate(sentences)
+    ]
+    return sorted(rows, key=lambda row: row["rank"])
+
+
+class RecordStore:
+    """The records of the last requests, by the id of their OpenAI response."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._records: OrderedDict[str, list[PromptRecord]] = OrderedDict()
+
+    def add(self, request_id: str, record: PromptRecord) -> None:
+        """Keep another prompt's record of a request; the oldest request goes where there are too many."""
+        self._records.setdefault(request_id, []).append(record)
+        while len(self._records) > self._kept:
+            self._records.popitem(last=False)
+
+    def describe(self, request_id: str) -> dict[str, Any] | None:
+        """JSON of a request, with `prompts` where its body held several; None for an unknown id."""
+        records = self._records.get(request_id)
+        if records is None:
+            return None
+        if len(records) == 1:
+            return {"id": request_id, **records[0].describe()}
+        return {"id": request_id, "prompts": [record.describe() for record in records]}

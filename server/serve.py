@@ -1,0 +1,193 @@
+"""Starts the server: vLLM's engine and OpenAI app with Ropeway's engine client, fields and routes."""
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvloop
+import vllm.envs as envs
+from fastapi import FastAPI
+from vllm.config import VllmConfig
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.launchers.api_server.app_state import init_app_state
+from vllm.entrypoints.launchers.api_server.entry import setup_server
+from vllm.entrypoints.launchers.app import build_app
+from vllm.entrypoints.launchers.launcher import serve_http
+from vllm.entrypoints.launchers.utils.server_utils import get_uvicorn_log_config
+from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
+from vllm.logger import configure_logging_from_args
+from vllm.platforms import current_platform
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+from vllm.usage.usage_lib import UsageContext
+
+from cache.head_profile import HeadProfile, HeadProfileError, find, load
+from cache.pin import VersionMismatchError, check_vllm_version
+from cache.settings import EngineSettings
+from server import routes
+from server.engine import RopewayEngine
+from server.field_refusal import FieldRefusal
+from server.flags import FlagError, parse
+from server.handlers import ChatHandler, CompletionHandler
+from server.metrics import Metrics
+from server.preparation import Abilities
+
+_EXAMPLE = (
+    "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
+    "The harbour freezes in January.\n\nQuestion: Who can open the lighthouse?"
+)
+
+
+def run(model: str | None, arguments: Sequence[str]) -> int:
+    """Serve until the process is told to stop; the exit status."""
+    try:
+        check_vllm_version()
+        args = parse(model, arguments)
+        heads = _head_profile(args)
+    except (VersionMismatchError, FlagError, HeadProfileError) as error:
+        print(f"ropeway serve: {error}", file=sys.stderr)
+        return 2
+    cli_env_setup()
+    configure_logging_from_args(args)
+    uvloop.run(_serve(args, heads))
+    return 0
+
+
+def _head_profile(args: Namespace) -> HeadProfile | None:
+    """The head profile of the model to serve; a model that is not a local folder brings none of its own."""
+    folder = Path(args.model)
+    if folder.is_dir():
+        return find(folder, args.head_profile)
+    return None if args.head_profile is None else load(args.head_profile)
+
+
+async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
+    # Until uvicorn takes the signal over, SIGTERM must also end a start that is under way.
+    signal.signal(signal.SIGTERM, _interrupt)
+    for plugin, manager in (
+        (args.tool_parser_plugin, ToolParserManager.import_tool_parser),
+        (args.reasoning_parser_plugin, ReasoningParserManager.import_reasoning_parser),
+    ):
+        if plugin:
+            manager(plugin)
+    address, sock = setup_server(args, reuse_port=False)
+    try:
+        async with _engine(args, heads) as engine:
+            app = await _app(args, engine)
+            stopped = await _listen(app, args, sock)
+            announcing = asyncio.create_task(_announce(address, sock, engine))
+            await stopped
+            announcing.cancel()
+    finally:
+        sock.close()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt("terminated")
+
+
+@asynccontextmanager
+async def _engine(args: Namespace, heads: HeadProfile | None) -> AsyncIterator[RopewayEngine]:
+    engine_args = AsyncEngineArgs.from_cli_args(args)
+    config = _configured(engine_args, heads)
+    engine = RopewayEngine.from_vllm_config(
+        vllm_config=config,
+        usage_context=UsageContext.OPENAI_API_SERVER,
+        enable_log_requests=engine_args.enable_log_requests,
+        aggregate_engine_logging=engine_args.aggregate_engine_logging,
+        disable_log_stats=engine_args.disable_log_stats,
+    )
+    try:
+        await engine.reset_mm_cache()
+        yield engine
+    finally:
+        engine.shutdown(timeout=config.shutdown_timeout)
+
+
+def _configured(engine_args: AsyncEngineArgs, heads: HeadProfile | None) -> VllmConfig:
+    """The engine's configuration with what Ropeway must set: worker, scheduler, settings."""
+    settings = EngineSettings(() if heads is None else heads.pairs)
+    engine_args.additional_config = {**(engine_args.additional_config or {}), **settings.to_config()}
+    kind = "CPU" if current_platform.is_cpu() else "GPU"
+    engine_args.worker_cls = f"cache.worker.Ropeway{kind}Worker"
+    config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
+    scheduler = "RopewayAsyncScheduler" if config.scheduler_config.async_scheduling else "RopewayScheduler"
+    config.scheduler_config.scheduler_cls = f"cache.scheduler.{scheduler}"
+    return config
+
+
+async def _app(args: Namespace, engine: RopewayEngine) -> FastAPI:
+    tasks = await engine.get_supported_tasks()
+    plan = (await engine.collective_rpc("describe_positions"))[0]
+    modulates = any(layer["map"] != "standard" for layer in plan["layers"])
+    heads = _head_profile(args) if modulates else None
+    engine.open(Abilities(modulates, heads, args.qgpm == "on"), Metrics())
+    app = build_app(args, tasks, engine.model_config)
+    app.include_router(routes.router)
+    app.add_middleware(FieldRefusal)
+    await init_app_state(engine, app.state, args, tasks)
+    app.state.ropeway_plan = plan
+    app.state.openai_serving_chat = ChatHandler(app.state.openai_serving_chat, engine)
+    app.state.openai_serving_completion = CompletionHandler(app.state.openai_serving_completion, engine)
+    return app
+
+
+async def _listen(app: FastAPI, args: Namespace, sock: socket.socket) -> "asyncio.Task[Any]":
+    logging: dict[str, Any] = {}
+    if (log_config := get_uvicorn_log_config(args)) is not None:
+        logging["log_config"] = log_config
+    return await serve_http(
+        app,
+        sock=sock,
+        enable_ssl_refresh=args.enable_ssl_refresh,
+        host=args.host,
+        port=args.port,
+        log_level=args.uvicorn_log_level,
+        access_log=not args.disable_uvicorn_access_log,
+        timeout_keep_alive=envs.VLLM_HTTP_TIMEOUT_KEEP_ALIVE,
+        ssl_keyfile=args.ssl_keyfile,
+        ssl_certfile=args.ssl_certfile,
+        ssl_ca_certs=args.ssl_ca_certs,
+        ssl_cert_reqs=args.ssl_cert_reqs,
+        ssl_ciphers=args.ssl_ciphers,
+        h11_max_incomplete_event_size=args.h11_max_incomplete_event_size,
+        h11_max_header_count=args.h11_max_header_count,
+        **logging,
+    )
+
+
+async def _announce(address: str, sock: socket.socket, engine: RopewayEngine) -> None:
+    """Say that the server is ready, with a request to paste, once it accepts connections."""
+    while not await _accepts(sock):
+        await asyncio.sleep(0.1)
+    model = engine.model_config.served_model_name
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": _EXAMPLE}],
+        "max_tokens": 32,
+        "temperature": 0,
+        "qgpm": engine.abilities.heads is not None,
+    }
+    print(
+        f"\nRopeway is ready: {model} on {address}\nTry:\n\n"
+        f"curl {address}/v1/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'\n",
+        flush=True,
+    )
+
+
+async def _accepts(sock: socket.socket) -> bool:
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    try:
+        _, writer = await asyncio.open_connection(*sock.getsockname()[:2])
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,198 @@
+"""One prompt's way through the engine: a score pass where heads are asked, then the answer pass."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from vllm.exceptions import VLLMClientError
+from vllm.outputs import RequestOutput
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+from cache.extra_args import ARRIVAL, FIRST, MODULATION, SCORE_TASK
+from cache.relevance_output import RELEVANCE, unpack
+from positional.modulation import Modulation
+from positional.qgpm import NothingToModulate, build_modulation
+from positional.relevance import standardise
+from server.intent import Intent
+from server.metrics import Metrics
+from server.preparation import PlainReason, Preparation
+from server.request_record import PromptRecord
+
+Generate = Callable[..., AsyncGenerator[RequestOutput, None]]
+
+# What of a request's options its score pass shares, so that both go the same way.
+_SHARED = ("lora_request", "trace_headers", "priority", "data_parallel_rank")
+
+
+class ScorePassError(RuntimeError):
+    """The engine ended a score pass without its relevance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The engine call of one prompt: vLLM's own `generate` and what it was called with."""
+
+    generate: Generate
+    prompt: Mapping[str, Any]
+    parameters: SamplingParams
+    request_id: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a score pass found: z float64 [sentences], and how many prompt tokens were cached before it."""
+
+    z: torch.Tensor
+    cached: int
+
+
+async def score(inner: Inner, preparation: Preparation) -> Scores:
+    """Run the score pass under the request's own external id, so that one abort ends whichever runs.
+
+    Raises ScorePassError.
+    """
+    parameters = SamplingParams(
+        max_tokens=1,
+        temperature=0.0,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        extra_args={SCORE_TASK: preparation.score_task().to_bytes()},
+    )
+    options = {name: inner.options[name] for name in _SHARED if name in inner.options}
+    outputs = inner.generate(dict(inner.prompt), parameters, inner.request_id, **options)
+    async with aclosing(outputs):
+        output = await anext(outputs)
+    table = (output.kv_transfer_params or {}).get(RELEVANCE)
+    if table is None:
+        raise ScorePassError(f"score pass of {inner.request_id} ended without relevance")
+    z = standardise(torch.tensor(unpack(table, len(preparation.spans))))
+    if not bool(torch.isfinite(z).all()):
+        raise ScorePassError(f"score pass of {inner.request_id} read values that are not finite")
+    return Scores(z, output.num_cached_tokens or 0)
+
+
+@dataclass(slots=True)
+class PromptRun:
+    """A user's prompt from the door to its last token; `record` says what was done."""
+
+    inner: Inner
+    record: PromptRecord
+    metrics: Metrics
+    intent: Intent
+    preparing: "asyncio.Task[Preparation | PlainReason] | None"
+    _delta_tokens: int = field(default=0)
+
+    async def outputs(self) -> AsyncGenerator[RequestOutput, None]:
+        """vLLM's outputs of the answer pass; usage counts as cached what no pass of this request computed."""
+        try:
+            await self.intent.prepared()
+            parameters = await self._answer_parameters()
+            answer = self.inner.generate(
+                self.inner.prompt, parameters, self.inner.request_id, **self.inner.options
+            )
+            async with aclosing(answer):
+                async for output in answer:
+                    self._note(output)
+                    yield output
+        except (asyncio.CancelledError, GeneratorExit):
+            self._end("aborted")
+            raise
+        except VLLMClientError:
+            self._end("rejected")
+            raise
+        except BaseException:
+            self._end("error")
+            raise
+        finally:
+            self._end("aborted")
+
+    def abandon(self) -> None:
+        """End a run that will never start, since its request was refused."""
+        self._end("rejected")
+
+    async def _answer_parameters(self) -> SamplingParams:
+        """The user's sampling parameters, with the coordinates that the answer is to have."""
+        carried: dict[str, Any] = {}
+        preparation = None if self.preparing is None else await self.preparing
+        if isinstance(preparation, PlainReason):
+            self.record.reason = preparation.reason
+            self.record.mode = "plain"
+        elif preparation is not None:
+            carried = await self._modulate(preparation)
+        if not carried:
+            return self.inner.parameters
+        parameters = self.inner.parameters.clone()
+        parameters.extra_args = {**(parameters.extra_args or {}), **carried, ARRIVAL: self.record.arrival}
+        return parameters
+
+    async def _modulate(self, preparation: Preparation) -> dict[str, Any]:
+        self.record.sentences = len(preparation.spans)
+        carried: dict[str, Any] = {}
+        try:
+            if len(preparation.spans) < 2:
+                raise NothingToModulate("too_few_sentences")
+            relevance: Sequence[float] | torch.Tensor
+            if preparation.evidence is not None:
+                relevance = preparation.evidence.z
+            else:
+                relevance = await self._score(preparation)
+                carried[FIRST] = True
+            modulation = self._choose(preparation, relevance)
+        except NothingToModulate as found:
+            self.record.mode, self.record.reason = "plain", found.reason
+            return carried
+        if len(modulation.starts) > 1:
+            carried[MODULATION] = modulation.to_bytes()
+        return carried
+
+    async def _score(self, preparation: Preparation) -> torch.Tensor:
+        started = time.perf_counter()
+        found = await score(self.inner, preparation)
+        self.record.seconds["score"] = time.perf_counter() - started
+        self.record.score_cached = found.cached
+        return found.z
+
+    def _choose(self, preparation: Preparation, relevance: Sequence[float] | torch.Tensor) -> Modulation:
+        located = preparation.located
+        modulation, scores = build_modulation(
+            relevance, preparation.spans, located.num_tokens, preparation.config
+        )
+        self.record.choose(list(map(float, relevance)), scores, located.sentences)
+        return modulation
+
+    def _note(self, output: RequestOutput) -> None:
+        record = self.record
+        if output.num_cached_tokens is not None:
+            record.answer_cached = output.num_cached_tokens
+            if record.score_cached is not None:
+                output.num_cached_tokens = min(output.num_cached_tokens, record.score_cached)
+        counts = [len(completion.token_ids) for completion in output.outputs]
+        if self.inner.parameters.output_kind == RequestOutputKind.DELTA:
+            self._delta_tokens += sum(counts)
+            record.output_tokens = self._delta_tokens
+        else:
+            record.output_tokens = sum(counts)
+        if "first_token" not in record.seconds and record.output_tokens:
+            record.seconds["first_token"] = self._first_token_seconds(output)
+        if output.finished:
+            reasons = {completion.finish_reason for completion in output.outputs}
+            self._end(next((end for end in ("error", "aborted") if end[:5] in reasons), "success"))
+
+    def _first_token_seconds(self, output: RequestOutput) -> float:
+        """From the user's arrival to the first token, also where only a final output is handed out."""
+        metrics = output.metrics
+        if metrics is None or not metrics.first_token_latency:
+            return self.record.since_arrival()
+        return float(metrics.arrival_time + metrics.first_token_latency - self.record.arrival)
+
+    def _end(self, outcome: str) -> None:
+        if self.record.outcome != "running":
+            return
+        self.record.outcome = outcome
+        self.record.seconds["total"] = self.record.since_arrival()
+        self.metrics.observe(self.record)
