@@ -35,15 +35,21 @@ class CalibrationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The chosen heads, best first, and the held-out MRR of every size tried (size 1 first)."""
+    """The best heads in order, the held-out MRR of every size from 1 on, and how many are chosen."""
 
-    heads: tuple[Head, ...]
+    ranked: tuple[Head, ...]
     held_out: tuple[float, ...]
+    size: int
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The chosen heads, best first."""
+        return self.ranked[: self.size]
 
     @property
     def held_out_mrr(self) -> float:
         """The held-out MRR at the chosen size."""
-        return self.held_out[len(self.heads) - 1]
+        return self.held_out[self.size - 1]
 
 
 def run(model: str, out: Path, samples: int, seed: int) -> int:
@@ -93,7 +99,7 @@ def calibrate(
             lengths=lengths,
             text=samples_module.text_source(),
             dtype=reader.dtype,
-            held_out_mrr=round(selection.held_out_mrr, 4),
+            held_out_mrr=selection.held_out_mrr,
         ),
     )
     return profile, selection
@@ -104,26 +110,25 @@ def select(
 ) -> Selection:
     """The best heads by MRR over all observations; how many of them, the held-out half decides.
 
-    For the size, heads are ordered on the other half and fused by eq. 5; the smallest of equal sizes wins.
+    For the size, heads are ordered on the other half and fused by eq. 5. The smallest size counts that lies
+    within one standard error of the best, since every head costs memory for its keys.
     """
     single = torch.stack([reciprocal_rank(seen.signals, seen.evidence) for seen in observations])
     held = torch.tensor(held_out)
-    order = single[~held].mean(0).argsort(descending=True, stable=True)
-    fused = [
-        _fused_mrr(
-            [seen for seen, is_held in zip(observations, held_out, strict=True) if is_held], order[:size]
-        )
-        for size in range(1, min(MAX_HEADS, len(candidates)) + 1)
-    ]
-    size = fused.index(max(fused)) + 1
+    order = single[~held].mean(0).argsort(descending=True, stable=True)[:MAX_HEADS]
+    judges = [seen for seen, is_held in zip(observations, held_out, strict=True) if is_held]
+    fused = torch.stack([_fused_ranks(judges, order[:size]) for size in range(1, len(order) + 1)])
+    means = fused.mean(1)
+    best = means.argmax()
+    error = fused[best].std(correction=0) / len(judges) ** 0.5
     quality = single.mean(0)
-    best = quality.argsort(descending=True, stable=True)[:size].tolist()
-    heads = tuple(
-        Head(layer, head, mrr=round(quality[index].item(), 4))
-        for index in best
+    ranked = tuple(
+        Head(layer, head, mrr=_rounded(quality[index]))
+        for index in quality.argsort(descending=True, stable=True)[:MAX_HEADS].tolist()
         for layer, head in [candidates[index]]
     )
-    return Selection(heads, tuple(fused))
+    size = int((means >= means[best] - error).nonzero()[0, 0]) + 1
+    return Selection(ranked, tuple(_rounded(mean) for mean in means), size)
 
 
 def reciprocal_rank(signals: torch.Tensor, evidence: Sequence[int]) -> torch.Tensor:
@@ -147,13 +152,19 @@ def held_out_half(count: int, lengths: int) -> list[bool]:
     return [(index % turn // len(KINDS) + index // turn) % 2 == 1 for index in range(count)]
 
 
-def _fused_mrr(observations: Sequence[Observation], heads: torch.Tensor) -> float:
-    """The MRR of some heads together, by the mean of their standardised signals (eq. 5)."""
-    ranks = [
-        reciprocal_rank(relevance.standardise(seen.signals[:, heads])[:, None], seen.evidence)
-        for seen in observations
-    ]
-    return torch.cat(ranks).mean().item()
+def _fused_ranks(observations: Sequence[Observation], heads: torch.Tensor) -> torch.Tensor:
+    """float64[observations]: reciprocal ranks by the mean of some heads' standardised signals (eq. 5)."""
+    return torch.cat(
+        [
+            reciprocal_rank(relevance.standardise(seen.signals[:, heads])[:, None], seen.evidence)
+            for seen in observations
+        ]
+    )
+
+
+def _rounded(value: torch.Tensor) -> float:
+    """To three digits: more would be noise of the samples."""
+    return round(value.item(), 3)
 
 
 def _folder(model: str) -> Path:
@@ -177,9 +188,12 @@ def _check_writable(out: Path) -> None:
 
 
 def _print(profile: HeadProfile, selection: Selection) -> None:
-    table = Table("rank", "layer", "head", "MRR", "held-out MRR of the heads so far", title=profile.model)
-    for rank, held_out in enumerate(selection.held_out):
-        head = profile.heads[rank] if rank < len(profile.heads) else None
-        cells = (str(head.layer), str(head.head), f"{head.mrr:.3f}") if head else ("", "", "")
-        table.add_row(str(rank + 1), *cells, f"{held_out:.3f}")
+    table = Table(
+        "rank", "layer", "head", "MRR", "held-out MRR of so many heads", "chosen", title=profile.model
+    )
+    rows = enumerate(zip(selection.ranked, selection.held_out, strict=True), start=1)
+    for rank, (head, held_out) in rows:
+        chosen = "yes" if rank <= selection.size else ""
+        cells = (rank, head.layer, head.head, f"{head.mrr:.3f}", f"{held_out:.3f}", chosen)
+        table.add_row(*(str(cell) for cell in cells))
     Console().print(table)

@@ -182,7 +182,8 @@ def _excerpt(
     passages: Sequence[str], tokens: int, count_tokens: Callable[[str], int], draw: random.Random
 ) -> list[str]:
     """Consecutive sentences from a random place on, round the end, until they hold so many tokens."""
-    start, excerpt, held = draw.randrange(len(passages)), [], 0
+    start, held = draw.randrange(len(passages)), 0
+    excerpt: list[str] = []
     for offset in range(len(passages)):
         if excerpt and held >= tokens:
             break

@@ -85,6 +85,22 @@ def test_the_held_out_half_decides_how_many_heads() -> None:
     assert selection.held_out[:2] == (0.5, 1.0)
 
 
+def test_a_second_head_must_gain_more_than_the_samples_noise() -> None:
+    often = observations([2.0, 1.0, 0.0], [1.0, 1.5, 0.0], count=7)
+    rarely = observations([1.0, 2.0, 0.0], [9.0, 0.0, 0.0], count=1)
+    halves = [index % 2 == 1 for index in range(8)]
+
+    selection = select([*often, *rarely], [(1, 0), (2, 0)], halves)
+
+    assert selection.held_out == (0.875, 1.0)
+    assert selection.size == 2
+
+    selection = select([*often, *rarely, *observations(LOST, LOST, count=8)], [(1, 0), (2, 0)], halves * 2)
+
+    assert selection.held_out[0] < selection.held_out[1]
+    assert selection.size == 1
+
+
 def test_no_more_than_sixteen_heads_are_tried() -> None:
     selection = select(observations(*[FOUND] * 20), [(0, head) for head in range(20)], HALVES)
     assert len(selection.held_out) == calibrate.MAX_HEADS
