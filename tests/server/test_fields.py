@@ -1,0 +1,123 @@
+from typing import Any
+
+import pytest
+
+from positional.qgpm import PACKAGE_DEFAULTS
+from server.fields import FieldError, QGPMFields
+
+
+def parse(value: object) -> QGPMFields:
+    return QGPMFields.parse(value, PACKAGE_DEFAULTS)
+
+
+def test_true_and_false_are_the_requests_own_word() -> None:
+    for server_default in (True, False):
+        assert QGPMFields.parse(True, PACKAGE_DEFAULTS, server_default) == QGPMFields(True, asked=True)
+        assert QGPMFields.parse(False, PACKAGE_DEFAULTS, server_default) == QGPMFields(False, asked=True)
+
+
+@pytest.mark.parametrize("server_default", [True, False])
+def test_null_leaves_the_choice_to_the_server(server_default: bool) -> None:
+    assert QGPMFields.parse(None, PACKAGE_DEFAULTS, server_default) == QGPMFields(server_default, asked=False)
+
+
+def test_an_object_switches_qgpm_on() -> None:
+    fields = parse({})
+    assert fields.enabled
+    assert fields.asked
+    assert fields.config(PACKAGE_DEFAULTS) == PACKAGE_DEFAULTS
+
+
+def test_null_inside_the_object_means_the_default() -> None:
+    names = ["question", "context", "evidence", *PACKAGE_DEFAULTS.__dataclass_fields__]
+    assert parse(dict.fromkeys(names)) == parse({})
+
+
+def test_all_fields_are_read() -> None:
+    settings = {
+        "k_broad": 9,
+        "t_broad": 0,
+        "k_sharp": 3,
+        "t_sharp": 0.25,
+        "score_low": 0,
+        "stride_floor": 1,
+        "anchor_ratio": 0.2,
+        "gate_width": 2,
+    }
+    evidence = ["one", {"text": "two", "score": -1}, {"text": "three"}, {"text": "four", "score": None}]
+    fields = parse({"question": "Q?", "context": "C. D.", "evidence": evidence, **settings})
+    assert (fields.question, fields.context) == ("Q?", "C. D.")
+    assert fields.evidence == (("one", None), ("two", -1.0), ("three", None), ("four", None))
+    assert fields.overrides == settings
+    config = fields.config(PACKAGE_DEFAULTS)
+    assert {name: getattr(config, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("value", "parameter", "limit"),
+    [
+        (1, "qgpm", "true, false, null or an object"),
+        ("on", "qgpm", "true, false, null or an object"),
+        ([], "qgpm", "true, false, null or an object"),
+        ({"foo": 1}, "qgpm.foo", "unknown"),
+        ({"foo": None}, "qgpm.foo", "unknown"),
+        ({"question": ""}, "qgpm.question", "blank"),
+        ({"question": 3}, "qgpm.question", "string"),
+        ({"context": " \n"}, "qgpm.context", "blank"),
+        ({"context": ["a"]}, "qgpm.context", "string"),
+        ({"evidence": []}, "qgpm.evidence", "at least 1"),
+        ({"evidence": "text"}, "qgpm.evidence", "list"),
+        ({"evidence": ["a", 1]}, "qgpm.evidence[1]", "text"),
+        ({"evidence": [None]}, "qgpm.evidence[0]", "text"),
+        ({"evidence": [""]}, "qgpm.evidence[0].text", "blank"),
+        ({"evidence": [{"score": 1}]}, "qgpm.evidence[0].text", "missing"),
+        ({"evidence": [{"text": "a", "rank": 1}]}, "qgpm.evidence[0].rank", "unknown"),
+        ({"evidence": [{"text": "a", "score": "1"}]}, "qgpm.evidence[0].score", "number"),
+        ({"evidence": [{"text": "a", "score": True}]}, "qgpm.evidence[0].score", "number"),
+        ({"evidence": [{"text": "a", "score": float("nan")}]}, "qgpm.evidence[0].score", "finite"),
+        ({"k_broad": True}, "qgpm.k_broad", "integer"),
+        ({"k_broad": 2.0}, "qgpm.k_broad", "integer"),
+        ({"k_broad": "2"}, "qgpm.k_broad", "integer"),
+        ({"k_broad": 1}, "qgpm.k_broad", "2"),
+        ({"k_broad": 10**400}, "qgpm.k_broad", "2147483647"),
+        ({"k_sharp": 0}, "qgpm.k_sharp", "at least 1"),
+        ({"k_broad": 3, "k_sharp": 3}, "qgpm.k_broad", "greater than k_sharp (3)"),
+        ({"t_broad": -0.1}, "qgpm.t_broad", "at least 0"),
+        ({"t_broad": True}, "qgpm.t_broad", "number"),
+        ({"t_sharp": float("nan")}, "qgpm.t_sharp", "finite"),
+        ({"t_sharp": float("inf")}, "qgpm.t_sharp", "finite"),
+        ({"t_sharp": 10**400}, "qgpm.t_sharp", "number"),
+        ({"score_low": 1}, "qgpm.score_low", "[0, 1)"),
+        ({"score_low": -0.5}, "qgpm.score_low", "[0, 1)"),
+        ({"stride_floor": 0}, "qgpm.stride_floor", "(0, 1]"),
+        ({"stride_floor": 1.5}, "qgpm.stride_floor", "(0, 1]"),
+        ({"anchor_ratio": 0}, "qgpm.anchor_ratio", "above 0"),
+        ({"gate_width": -1}, "qgpm.gate_width", "above 0"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name_and_limit(value: Any, parameter: str, limit: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        parse(value)
+    assert caught.value.parameter == parameter
+    assert caught.value.message.startswith(f"{parameter} ")
+    assert limit in caught.value.message
+
+
+def test_the_message_gives_the_value_shortened() -> None:
+    with pytest.raises(FieldError, match=r"\(got -0\.5\)"):
+        parse({"t_broad": -0.5})
+    with pytest.raises(FieldError) as caught:
+        parse({"question": ["x" * 10_000]})
+    assert len(caught.value.message) < 300
+
+
+def test_an_unset_k_moves_along() -> None:
+    assert parse({"k_sharp": 40}).config(PACKAGE_DEFAULTS).k_broad == 41
+    assert parse({"k_broad": 2}).config(PACKAGE_DEFAULTS).k_sharp == 1
+
+
+def test_k_follows_the_evidence_once_it_is_known() -> None:
+    fields = parse({"evidence": ["a"]})
+    assert fields.config(PACKAGE_DEFAULTS, 30).k_sharp == 30
+    assert fields.config(PACKAGE_DEFAULTS, 30).k_broad == 31
+    assert parse({"evidence": ["a"], "k_sharp": 2}).config(PACKAGE_DEFAULTS, 30).k_sharp == 2
