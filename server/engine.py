@@ -39,7 +39,7 @@ class RopewayEngine(AsyncLLM):
     def generate(
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
-        """Outputs of a request, as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
+        """Outputs as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
         forged = reserved_names(sampling_params.extra_args)
         if forged:
             raise RequestError(f"vllm_xargs.{forged[0]} is a name that only the server may set", "vllm_xargs")

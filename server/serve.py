@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,11 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
     try:
         async with _engine(args, heads) as engine:
             app = await _app(args, engine)
-            stopped = await _listen(app, args, sock)
             announcing = asyncio.create_task(_announce(address, sock, engine))
-            await stopped
+            stopped = await _listen(app, args, sock)
             announcing.cancel()
+        # As in vLLM: the server's own shutdown is awaited after the engine's.
+        await stopped
     finally:
         sock.close()
 
@@ -129,9 +130,9 @@ async def _app(args: Namespace, engine: RopewayEngine) -> FastAPI:
     modulates = any(layer["map"] != "standard" for layer in plan["layers"])
     heads = _head_profile(args) if modulates else None
     engine.open(Abilities(modulates, heads, args.qgpm == "on"), Metrics())
+    args.middleware = [*args.middleware, f"{FieldRefusal.__module__}.{FieldRefusal.__name__}"]
     app = build_app(args, tasks, engine.model_config)
     app.include_router(routes.router)
-    app.add_middleware(FieldRefusal)
     await init_app_state(engine, app.state, args, tasks)
     app.state.ropeway_plan = plan
     app.state.openai_serving_chat = ChatHandler(app.state.openai_serving_chat, engine)
@@ -139,7 +140,8 @@ async def _app(args: Namespace, engine: RopewayEngine) -> FastAPI:
     return app
 
 
-async def _listen(app: FastAPI, args: Namespace, sock: socket.socket) -> "asyncio.Task[Any]":
+async def _listen(app: FastAPI, args: Namespace, sock: socket.socket) -> Awaitable[None]:
+    """Serve HTTP until told to stop; what is returned is the rest of the shutdown."""
     logging: dict[str, Any] = {}
     if (log_config := get_uvicorn_log_config(args)) is not None:
         logging["log_config"] = log_config
