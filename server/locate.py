@@ -113,7 +113,7 @@ class _Layout:
         if source.continue_final and messages:
             prefix = _last(prompt.text, messages[-1][1], end)
             if prefix is None:
-                raise LocateError("messages", "the prompt does not hold the text of the last message")
+                raise LocateError("messages", "cannot be located: the prompt does not hold the last one")
             messages = messages[:-1]
             if prefix[0] < prefix[1]:
                 end, num_tokens = prefix[0], prompt.overlapping(*prefix)[0]
@@ -155,7 +155,7 @@ class _Layout:
     def _found(self, index: int) -> Span:
         span = (self.messages or ())[index][1]
         if span is None:
-            raise LocateError("messages", f"the prompt does not hold the text of messages[{index}]")
+            raise LocateError("messages", f"cannot be located: the prompt does not hold messages[{index}]")
         return span
 
 
