@@ -180,8 +180,7 @@ class PromptRun:
         if "first_token" not in record.seconds and record.output_tokens:
             record.seconds["first_token"] = self._first_token_seconds(output)
         if output.finished:
-            reasons = {completion.finish_reason for completion in output.outputs}
-            self._end(next((end for end in ("error", "aborted") if end[:5] in reasons), "success"))
+            self._end(_outcome(output))
 
     def _first_token_seconds(self, output: RequestOutput) -> float:
         """From the user's arrival to the first token, also where only a final output is handed out."""
@@ -196,3 +195,10 @@ class PromptRun:
         self.record.outcome = outcome
         self.record.seconds["total"] = self.record.since_arrival()
         self.metrics.observe(self.record)
+
+
+def _outcome(output: RequestOutput) -> str:
+    reasons = {completion.finish_reason for completion in output.outputs}
+    if "error" in reasons:
+        return "error"
+    return "aborted" if "abort" in reasons else "success"
