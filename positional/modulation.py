@@ -4,6 +4,7 @@ import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 # The start of nothing: where no token ever stands.
 ENDLESS = 2**62
@@ -34,8 +35,13 @@ class Modulation:
     def __post_init__(self) -> None:
         if not (len(self.starts) == len(self.broad) == len(self.sharp) > 0):
             raise ModulationError("starts and scores must be equally many, and at least one")
-        if self.starts[0] != 0 or any(a >= b for a, b in zip(self.starts, self.starts[1:], strict=False)):
+        if self.starts[0] != 0 or any(a >= b for a, b in pairwise(self.starts)):
             raise ModulationError("segments must start at 0 and ascend")
+        if self.starts[-1] >= ENDLESS:
+            raise ModulationError("a segment starts where no token stands")
+        scores = list(zip(self.broad, self.sharp, strict=True))
+        if any(a == b for a, b in pairwise(scores)):
+            raise ModulationError("neighbouring segments must differ in a score")
         if not all(0 <= score <= 1 for score in (*self.broad, *self.sharp)):
             raise ModulationError("scores must lie between 0 and 1")
         if (self.broad[-1], self.sharp[-1]) != (1.0, 1.0):

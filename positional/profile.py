@@ -15,7 +15,7 @@ Pairing = Literal["half", "interleaved"]
 ParameterValue = float | int | bool | str | None | tuple[float, ...]
 
 ROPE_TYPES = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
-_NOT_RULE = ("rope_theta", "rope_type", "partial_rotary_factor")
+_NOT_RULE = ("rope_theta", "rope_type", "type", "partial_rotary_factor")
 
 
 class RopeConfig(Protocol):
@@ -49,6 +49,12 @@ class Profile:
     parameters: tuple[tuple[str, ParameterValue], ...] = ()
     attention_factor: float = 1.0
     frequencies: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.frequencies) != self.planes:
+            raise ProfileError("frequencies", len(self.frequencies), f"must be {self.planes}, one a plane")
+        if not all(math.isfinite(frequency) and frequency > 0 for frequency in self.frequencies):
+            raise ProfileError("frequencies", self.frequencies, "must be finite and positive")
 
     @staticmethod
     def rope(base: float, rotary_dim: int, pairing: Pairing = "half") -> "Profile":
@@ -140,7 +146,7 @@ def _layer_parameters(config: Any, layer_type: str | None) -> Mapping[str, Any]:
     parameters = getattr(config, "rope_parameters", None)
     if layer_type is not None:
         parameters = (parameters or {}).get(layer_type)
-    if not parameters or "rope_theta" not in parameters:
+    if not parameters or parameters.get("rope_theta") is None:
         raise ProfileError("rope_parameters", layer_type, "the configuration declares no RoPE rule for it")
     rule: Mapping[str, Any] = parameters
     return rule
@@ -157,6 +163,8 @@ def _scaled(config: Any, rope_type: str, layer_type: str | None, length: int) ->
         )
     except KeyError as error:
         raise ProfileError(f"rope_parameters.{error.args[0]}", None, f"{rope_type} needs it") from error
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+        raise ProfileError("rope_parameters", config.rope_parameters, f"{rope_type}: {error}") from error
     return frequencies, factor
 
 

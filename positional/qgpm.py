@@ -1,6 +1,7 @@
 """QGPM: from sentences ranked by relevance to coordinates (QGPM paper, sections 4.2 to 4.4)."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -44,7 +45,9 @@ def _check(
 ) -> None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
         raise QGPMError(name, value, limit)
-    if not (math.isfinite(value) and low <= value <= high and above < value < below):
+    # Not math.isfinite: a whole number may be too large to become a float.
+    finite = whole or abs(value) <= sys.float_info.max
+    if not (finite and low <= value <= high and above < value < below):
         raise QGPMError(name, value, limit)
 
 
@@ -115,10 +118,23 @@ def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_l
     T = 0 is a hard cut after K sentences; where that leaves all alike, every score is 1.
     """
     ranks = rank(relevance).double()
-    shaped = (ranks < k).double() if temperature == 0 else torch.sigmoid((k - 0.5 - ranks) / temperature)
-    spread = shaped.max() - shaped.min()
-    rescaled = (shaped - shaped.min()) / spread if spread > 0 else torch.ones_like(shaped)
+    if len(ranks) == 1 or (temperature == 0 and k >= len(ranks)):
+        return torch.ones_like(ranks)
+    rescaled = (ranks < k).double() if temperature == 0 else _rescaled(ranks, k, float(temperature))
     return score_low + (1 - score_low) * rescaled
+
+
+def _rescaled(ranks: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
+    """f̃_i of eq. 6: (f_i − f_last) / (f_first − f_last), exact also where the sigmoids round to one number.
+
+    By σ(a) − σ(b) = sinh((a − b)/2) / (2 cosh(a/2) cosh(b/2)), with the exponentials' large parts taken
+    out before the division by T.
+    """
+    centre = min(k, 2**50) - 0.5
+    ahead, off_centre = len(ranks) - 1 - ranks, (centre - ranks).abs()
+    grown = torch.exp((centre - off_centre - ranks) / (2 * temperature))
+    above_last = grown * -torch.expm1(-ahead / temperature) / (1 + torch.exp(-off_centre / temperature))
+    return (above_last / above_last[ranks == 0]).clamp(max=1)
 
 
 def build_modulation(
@@ -146,9 +162,8 @@ def build_modulation(
             segments.pop()
         segments.append((start, 1.0 if start < protected[0] else b, 1.0 if start < protected[1] else s))
         segments.append((end, 1.0, 1.0))
-    modulation = Modulation.of_segments(
-        segments, config.anchor_ratio * num_tokens, config.gate_width, config.stride_floor
-    )
+    anchor_length = min(config.anchor_ratio * num_tokens, sys.float_info.max)
+    modulation = Modulation.of_segments(segments, anchor_length, config.gate_width, config.stride_floor)
     return modulation, SentenceScores((broad, sharp), (protected[0], protected[1]))
 
 

@@ -39,7 +39,9 @@ def standardise(signals: torch.Tensor) -> torch.Tensor:
     values = torch.where(silent, weakest, values)
     spread = values.std(dim=0, correction=0)
     centred = values - values.mean(dim=0)
-    return torch.where(spread > 0, centred / spread, 0.0).mean(dim=1)
+    # Not `spread > 0`: the mean of equal numbers may miss them by a rounding.
+    differs = values.amax(dim=0) > values.amin(dim=0)
+    return torch.where(differs, centred / spread, 0.0).mean(dim=1)
 
 
 def rank(relevance: torch.Tensor) -> torch.Tensor:

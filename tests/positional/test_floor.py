@@ -1,0 +1,20 @@
+"""The lowest floor: `positional` needs neither the engine nor the server."""
+
+import subprocess
+import sys
+
+MODULES = ("coordinates", "modulation", "phases", "planes", "profile", "qgpm", "relevance")
+
+
+def test_positional_imports_nothing_of_the_floors_above() -> None:
+    code = f"""
+import importlib, sys
+for module in {MODULES!r}:
+    importlib.import_module("positional." + module)
+above = ("vllm", "fastapi", "pydantic_settings", "cache", "server")
+print(sorted(name for name in sys.modules if name.partition(".")[0] in above))
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,160 @@
+"""QGPM: scores of eq. 6, protected prefixes, and when there is nothing to modulate."""
+
+import dataclasses
+import math
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from positional.profile import Profile
+from positional.qgpm import (
+    PACKAGE_DEFAULTS,
+    NothingToModulate,
+    build_coordinates,
+    build_modulation,
+    sentence_scores,
+)
+
+TEN = torch.arange(10, 0, -1).double()
+
+
+def scores(relevance: torch.Tensor, k: int = 3, temperature: float = 1.0, low: float = 0.2) -> list[float]:
+    return sentence_scores(relevance, k, temperature, low).tolist()
+
+
+@pytest.mark.parametrize("temperature", [0.25, 1.0, 2.0, 10.0])
+@pytest.mark.parametrize("k", [1, 3, 9])
+def test_a_score_is_the_rescaled_sigmoid_of_the_rank(k: int, temperature: float) -> None:
+    raw = [1 / (1 + math.exp(-(k - 0.5 - rank) / temperature)) for rank in range(10)]
+    expected = [0.2 + 0.8 * (f - raw[-1]) / (raw[0] - raw[-1]) for f in raw]
+    assert scores(TEN, k, temperature) == pytest.approx(expected, abs=1e-12)
+
+
+def test_only_the_order_of_the_sentences_counts() -> None:
+    assert scores(torch.tensor([5.0, -1.0, 3.0])) == scores(torch.tensor([1000.0, 0.0, 0.001]))
+
+
+def test_ties_keep_document_order() -> None:
+    assert scores(torch.tensor([1.0, 2.0, 1.0, 2.0])) == [scores(TEN[:4])[rank] for rank in (2, 0, 3, 1)]
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_temperature_0_is_a_hard_cut(k: int) -> None:
+    assert scores(TEN, k, 0) == pytest.approx([1.0] * k + [0.2] * (10 - k), abs=1e-15)
+
+
+@pytest.mark.parametrize("k", [10, 11, 10**30, 10**400])
+def test_a_hard_cut_behind_the_last_sentence_scores_all_1(k: int) -> None:
+    assert scores(TEN, k, 0) == [1.0] * 10
+
+
+@pytest.mark.parametrize("temperature", [0, 1e-3, 1.0])
+def test_one_sentence_scores_1(temperature: float) -> None:
+    assert scores(torch.tensor([0.3]), 1, temperature) == [1.0]
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-12, 0.01, 1.0, 1e6, 1e300, sys.float_info.max])
+@pytest.mark.parametrize("k", [1, 5, 10, 1000, 10**18, 10**400])
+@pytest.mark.parametrize("sentences", [2, 10, 3000])
+def test_from_1_at_the_top_scores_fall_to_score_low(sentences: int, k: int, temperature: float) -> None:
+    found = torch.tensor(scores(torch.arange(sentences, 0, -1), k, temperature), dtype=torch.float64)
+    assert torch.isfinite(found).all()
+    assert found[0] == 1.0
+    assert found[-1] == 0.2
+    assert (found.diff() <= 1e-15).all()
+
+
+def test_scores_are_exact_where_the_sigmoids_round_to_1() -> None:
+    # Far below K, 1 − f grows by e^(1/T) a rank.
+    fallen = [math.expm1(rank / 0.5) / math.expm1(9 / 0.5) for rank in range(10)]
+    assert scores(TEN, 1000, 0.5) == pytest.approx([1 - 0.8 * share for share in fallen], abs=1e-12)
+
+
+@given(
+    relevance=st.lists(st.floats(-5, 5), min_size=2, max_size=40),
+    k=st.integers(1, 50),
+    temperature=st.floats(0, 20),
+    low=st.floats(0, 1, exclude_max=True),
+)
+def test_scores_lie_between_score_low_and_1(
+    relevance: list[float], k: int, temperature: float, low: float
+) -> None:
+    found = sentence_scores(torch.tensor(relevance, dtype=torch.float64), k, temperature, low)
+    assert found.dtype == torch.float64
+    assert found.max() == 1.0
+    assert found.min() >= low
+
+
+SPANS = [(5, 9), (9, 12), (14, 20), (20, 21)]
+HARD = dataclasses.replace(PACKAGE_DEFAULTS, k_broad=2, t_broad=0, k_sharp=1, t_sharp=0)
+
+
+def segments(relevance: list[float], spans: list[tuple[int, int]] = SPANS) -> list[tuple[int, float, float]]:
+    modulation, _ = build_modulation(relevance, spans, 30, HARD)
+    return list(zip(modulation.starts, modulation.broad, modulation.sharp, strict=True))
+
+
+def test_tokens_outside_sentences_and_before_the_first_relevant_one_score_1() -> None:
+    low = HARD.score_low
+    assert segments([0.0, 3.0, 1.0, 2.0]) == [
+        (0, 1.0, 1.0),  # the first sentence is protected, the second relevant
+        (14, low, low),
+        (20, 1.0, low),
+        (21, 1.0, 1.0),
+    ]
+
+
+def test_each_map_protects_up_to_its_own_first_relevant_sentence() -> None:
+    low = HARD.score_low
+    _, found = build_modulation([2.0, 0.0, 1.0, 3.0], SPANS, 30, HARD)
+    assert found.protected_until == (5, 20)
+    assert segments([2.0, 0.0, 1.0, 3.0]) == [
+        (0, 1.0, 1.0),
+        (9, low, 1.0),
+        (12, 1.0, 1.0),  # the gap between two sentences
+        (14, low, 1.0),
+        (20, 1.0, 1.0),
+    ]
+
+
+def test_a_sentence_is_relevant_from_the_middle_score_on() -> None:
+    config = dataclasses.replace(PACKAGE_DEFAULTS, k_broad=3, t_broad=1, k_sharp=2, t_sharp=1)
+    _, found = build_modulation([1.0, 3.0, 2.0, 4.0], SPANS, 30, config)
+    for values, until in zip(found.scores, found.protected_until, strict=True):
+        relevant = [start for (start, _), s in zip(SPANS, values.tolist(), strict=True) if s >= 0.65]
+        assert until == relevant[0]
+
+
+def test_a_document_that_starts_with_its_evidence_has_no_protected_prefix() -> None:
+    coordinates = build_coordinates([2.0, 1.0], [(0, 4), (4, 9)], 9, Profile.rope(1e4, 8), HARD)
+    assert coordinates.protected_prefix == 0
+    assert coordinates.positions("sharp", [0]).tolist() == [[0.0] * 4]
+
+
+@pytest.mark.parametrize(
+    ("relevance", "reason"),
+    [
+        ([], "too_few_sentences"),
+        ([1.0], "too_few_sentences"),
+        ([0.5, 0.5], "equal_relevance"),
+        ([0.0, -0.0, 0.0], "equal_relevance"),
+    ],
+)
+def test_nothing_to_modulate_has_a_reason(relevance: list[float], reason: str) -> None:
+    with pytest.raises(NothingToModulate) as found:
+        build_modulation(relevance, SPANS[: len(relevance)], 30, PACKAGE_DEFAULTS)
+    assert found.value.reason == reason
+
+
+def test_the_anchor_is_a_share_of_the_prompt_and_stays_finite() -> None:
+    for ratio, expected in ((0.25, 7.5), (1e308, sys.float_info.max), (10**308, sys.float_info.max)):
+        config = dataclasses.replace(HARD, anchor_ratio=ratio)
+        assert build_modulation([1.0, 2.0], SPANS[:2], 30, config)[0].anchor_length == expected
+
+
+def test_sentences_and_spans_must_be_equally_many() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        build_modulation([1.0, 2.0, 3.0], SPANS[:2], 30, PACKAGE_DEFAULTS)
