@@ -48,7 +48,8 @@ class PromptRecord:
     ) -> None:
         """Note the protected prefix and the most relevant sentences."""
         self.protected_prefix = min(scores.protected_until)
-        self.top = sentence_rows(relevance, scores, sentences)[:_TOP]
+        rows = sentence_rows(relevance, scores, sentences)
+        self.top = sorted(rows, key=lambda row: row["rank"])[:_TOP]
 
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/requests/{id}`."""
@@ -73,11 +74,11 @@ class PromptRecord:
 def sentence_rows(
     relevance: Sequence[float] | torch.Tensor, scores: SentenceScores, sentences: Sequence[Sentence]
 ) -> list[dict[str, Any]]:
-    """Each sentence's token offsets, rank, z and scores of both maps (before protection), best first."""
+    """Each sentence's token offsets, rank, z and scores of both maps (before protection)."""
     z = torch.as_tensor(relevance, dtype=torch.float64)
     ranks = rank(z).tolist()
     broad, sharp = (values.tolist() for values in scores.scores)
-    rows = [
+    return [
         {
             "start": sentence.start,
             "end": sentence.end,
@@ -88,7 +89,12 @@ def sentence_rows(
         }
         for i, sentence in enumerate(sentences)
     ]
-    return sorted(rows, key=lambda row: row["rank"])
+
+
+def all_relevant(num_sentences: int) -> SentenceScores:
+    """The scores of sentences that nothing tells apart: 1 in both maps."""
+    ones = torch.ones(num_sentences, dtype=torch.float64)
+    return SentenceScores((ones, ones), (0, 0))
 
 
 class RecordStore:

@@ -19,8 +19,8 @@ from positional.qgpm import NothingToModulate, build_modulation
 from server.engine import RopewayEngine
 from server.fields import QGPMFields
 from server.handlers import Body, read_fields, read_source
-from server.preparation import Preparation, RequestError
-from server.request_record import sentence_rows
+from server.preparation import PlainReason, Preparation, RequestError
+from server.request_record import all_relevant, sentence_rows
 from server.two_passes import Inner
 
 router = APIRouter()
@@ -71,14 +71,8 @@ async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResp
     engine = _engine(raw_request)
     parsed = _parse(body)
     fields = _score_fields(parsed, engine)
-    chat = isinstance(parsed, ChatCompletionRequest)
-    state = raw_request.app.state
-    handler = state.openai_serving_chat.stock if chat else state.openai_serving_completion.stock
-    if chat:
-        rendered = await handler.render_chat_request(parsed)
-        prompts = rendered if isinstance(rendered, ErrorResponse) else rendered[1]
-    else:
-        prompts = await handler.render_completion_request(parsed)
+    handler = _handler(parsed, raw_request)
+    prompts = await _render(parsed, handler)
     if isinstance(prompts, ErrorResponse):
         return JSONResponse(prompts.model_dump(), status_code=prompts.error.code)
     options = {
@@ -87,15 +81,27 @@ async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResp
         "data_parallel_rank": handler._get_data_parallel_rank(raw_request),
     }
     source = read_source(parsed)
+    # All prompts are located before any is scored, so that a bad one costs nothing.
     prepared = [await engine.prepare(prompt, fields, source) for prompt in prompts]
     results = []
     for prompt, preparation in zip(prompts, prepared, strict=True):
-        if not isinstance(preparation, Preparation):
-            raise RequestError(preparation.reason or "nothing to score", "qgpm")
         inner = Inner(engine.generate, prompt, SamplingParams(), f"relevance-{uuid4().hex}", options)
         results.append(await _relevance(engine, inner, preparation))
     model = parsed.model or handler.models.model_name()
     return JSONResponse({"model": model, **(results[0] if len(results) == 1 else {"prompts": results})})
+
+
+def _handler(body: Body, request: Request) -> Any:
+    state = request.app.state
+    chat = isinstance(body, ChatCompletionRequest)
+    return (state.openai_serving_chat if chat else state.openai_serving_completion).stock
+
+
+async def _render(body: Body, handler: Any) -> list[dict[str, Any]] | ErrorResponse:
+    if isinstance(body, CompletionRequest):
+        return await handler.render_completion_request(body)
+    rendered = await handler.render_chat_request(body)
+    return rendered if isinstance(rendered, ErrorResponse) else rendered[1]
 
 
 def _parse(body: dict[str, Any]) -> Body:
@@ -116,29 +122,33 @@ def _score_fields(body: Body, engine: RopewayEngine) -> QGPMFields:
     return QGPMFields(True, True, fields.question, fields.context, None, fields.overrides)
 
 
-async def _relevance(engine: RopewayEngine, inner: Inner, preparation: Preparation) -> dict[str, Any]:
+async def _relevance(
+    engine: RopewayEngine, inner: Inner, preparation: Preparation | PlainReason
+) -> dict[str, Any]:
+    # The body asks for a score pass, so what could not be located was refused.
+    assert isinstance(preparation, Preparation)
     located, spans = preparation.located, preparation.spans
-    counts = {"prompt": len(preparation.prompt.token_ids), "cached": 0}
-    common = {"query_rows": list(located.query_rows), "tokens": counts}
+    result: dict[str, Any] = {
+        "query_rows": list(located.query_rows),
+        "tokens": {"prompt": len(preparation.prompt.token_ids), "cached": 0},
+        "sentences": [],
+        "protected_prefix": None,
+    }
     if not spans:
-        return {"reason": "too_few_sentences", "sentences": [], "protected_prefix": None, **common}
+        return {**result, "reason": "too_few_sentences"}
     started = time.perf_counter()
     found = await engine.score(inner, preparation)
-    common["seconds"] = {"score": time.perf_counter() - started}
-    counts["cached"] = found.cached
+    result["seconds"] = {"score": time.perf_counter() - started}
+    result["tokens"]["cached"] = found.cached
     try:
         _, scores = build_modulation(found.z, spans, located.num_tokens, preparation.config)
+        result["protected_prefix"] = min(scores.protected_until)
     except NothingToModulate as nothing:
-        rows = [
-            {"start": s.start, "end": s.end, "rank": None, "z": z, "broad": 1.0, "sharp": 1.0}
-            for s, z in zip(located.sentences, found.z.tolist(), strict=True)
-        ]
-        reason: dict[str, Any] = {"reason": nothing.reason, "protected_prefix": None}
-    else:
-        rows = sorted(sentence_rows(found.z, scores, located.sentences), key=lambda row: row["start"])
-        reason = {"protected_prefix": min(scores.protected_until)}
+        result["reason"] = nothing.reason
+        scores = all_relevant(len(spans))
+    rows = sentence_rows(found.z, scores, located.sentences)
     text = preparation.prompt.text
     for row, sentence in zip(rows, located.sentences, strict=True):
         row |= {"start_char": sentence.start_char, "end_char": sentence.end_char}
         row["text"] = text[sentence.start_char : sentence.end_char]
-    return {"sentences": rows, **reason, **common}
+    return {**result, "sentences": rows}
