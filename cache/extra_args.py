@@ -4,6 +4,7 @@ The entries ride in vLLM's `SamplingParams.extra_args`, which survive preemption
 reserved: only the engine client may set them, after it refused a client's own (`reserved_names`).
 """
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +20,14 @@ SCORE_TASK = "ropeway_score_task"
 ARRIVAL = "ropeway_arrival"
 FIRST = "ropeway_first"
 
-_HEADER = np.dtype("<i8")
+_HEADER = struct.Struct("<3q")
 _INDEX = np.dtype("<i4")
 
 Indices = npt.NDArray[np.int32]
 
 
 class ScoreTaskError(ValueError):
-    """A score task that cannot be read, or that names tokens outside the prompt."""
+    """A score task that cannot be read, or whose tokens contradict each other."""
 
 
 def reserved_names(extra_args: Mapping[str, Any] | None) -> list[str]:
@@ -60,31 +61,33 @@ class ScoreTask:
     def _check(self) -> None:
         if not len(self.query_rows) or not len(self.spans):
             raise ScoreTaskError("a score task needs query rows and sentences")
-        edges = self.spans.ravel()
-        if self.query_rows[0] < 0 or edges[0] < 0 or np.any(np.diff(self.query_rows) <= 0):
+        rows, edges = self.query_rows, self.spans.ravel()
+        # Compared, not subtracted: a difference may not fit its type.
+        if rows[0] < 0 or np.any(rows[1:] <= rows[:-1]):
             raise ScoreTaskError("query rows must be ascending token indices")
-        if np.any(self.spans[:, 0] >= self.spans[:, 1]) or np.any(np.diff(edges) < 0):
+        if edges[0] < 0 or np.any(self.spans[:, 0] >= self.spans[:, 1]) or np.any(edges[1:] < edges[:-1]):
             raise ScoreTaskError("sentence spans must be non-empty, ascending and disjoint")
+        if np.any((self.silent < edges[0]) | (self.silent >= edges[-1])):
+            raise ScoreTaskError("silent tokens must lie among the sentences")
 
     def to_bytes(self) -> bytes:
         """Three lengths (int64), then the three arrays (int32), little-endian."""
         parts = (self.query_rows, self.spans.ravel(), self.silent)
-        header = np.array([len(part) for part in parts], _HEADER)
-        return header.tobytes() + b"".join(part.astype(_INDEX).tobytes() for part in parts)
+        header = _HEADER.pack(*map(len, parts))
+        return header + b"".join(part.astype(_INDEX).tobytes() for part in parts)
 
     @staticmethod
     def from_bytes(data: bytes) -> "ScoreTask":
         """Inverse of `to_bytes`; raises ScoreTaskError on anything malformed."""
-        header_size = 3 * _HEADER.itemsize
-        lengths = (
-            np.frombuffer(data[:header_size], _HEADER) if len(data) >= header_size else np.empty(0, _HEADER)
-        )
-        if len(lengths) != 3 or lengths.min() < 0 or lengths[1] % 2:
+        if len(data) < _HEADER.size:
+            raise ScoreTaskError("score task: too short")
+        lengths = _HEADER.unpack_from(data)
+        if min(lengths) < 0 or lengths[1] % 2:
             raise ScoreTaskError("score task: bad header")
-        values = data[header_size:]
-        if len(values) != int(sum(lengths)) * _INDEX.itemsize:
+        values = data[_HEADER.size :]
+        if len(values) != sum(lengths) * _INDEX.itemsize:
             raise ScoreTaskError("score task: its lengths and its size disagree")
-        rows, spans, silent = np.split(np.frombuffer(values, _INDEX), np.cumsum(lengths)[:2])
+        rows, spans, silent = np.split(np.frombuffer(values, _INDEX), np.cumsum(lengths[:2]))
         task = ScoreTask(rows, spans.reshape(-1, 2), silent)
         task._check()
         return task

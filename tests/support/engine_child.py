@@ -1,0 +1,167 @@
+"""The child's side of `tests.support.engine`: an engine, driven step by step."""
+
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from tests.support.asks import Answer, Ask
+from tests.support.forced import PROCESSOR
+
+_DEFAULTS: dict[str, Any] = {
+    "dtype": "float32",
+    "enforce_eager": True,
+    "block_size": 32,
+    "max_model_len": 1024,
+    "max_num_seqs": 16,
+    "kv_cache_memory_bytes": 16 << 20,
+    "gpu_memory_utilization": 0.1,
+    "disable_log_stats": True,
+    "logits_processors": [PROCESSOR],
+}
+
+
+def serve(
+    connection: Connection,
+    model: str,
+    heads: tuple[tuple[int, int], ...],
+    stock: bool,
+    options: dict[str, Any],
+) -> None:
+    """Start an engine, say so, and serve calls until the other side closes."""
+    try:
+        driver = Driver(model, heads, stock, options)
+    except Exception as error:
+        connection.send((True, _with_causes(error)))
+        return
+    connection.send((False, ""))
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send((False, getattr(driver, name)(*arguments)))
+        except Exception:
+            connection.send((True, traceback.format_exc()))
+
+
+def read_plans(connection: Connection, models: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Send each model's layer plan, or the error that kept its engine from starting."""
+    for model in models:
+        try:
+            driver = Driver(model, (), False, {"load_format": "dummy", **options})
+            connection.send(driver.state()["plan"])
+        except Exception as error:
+            connection.send(_with_causes(error))
+
+
+def _with_causes(error: BaseException | None) -> str:
+    messages = []
+    while error is not None:
+        messages.append(f"{type(error).__name__}: {error}")
+        error = error.__cause__ or error.__context__
+    return "\n".join(messages)
+
+
+class Driver:
+    """One engine and the calls that tests make."""
+
+    def __init__(
+        self, model: str, heads: tuple[tuple[int, int], ...], stock: bool, options: dict[str, Any]
+    ) -> None:
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.llm_engine import LLMEngine
+
+        from cache.settings import EngineSettings
+
+        ours = {
+            "worker_cls": "cache.worker.RopewayCPUWorker",
+            "scheduler_cls": "cache.scheduler.RopewayScheduler",
+            "additional_config": EngineSettings(heads).to_config(),
+        }
+        arguments = {"model": model, **_DEFAULTS, **({} if stock else ours), **options}
+        self.engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
+        self.scheduler = self.engine.engine_core.engine_core.scheduler
+        self._served = 0
+
+    def run(self, asks: tuple[Ask, ...], preempt_before: tuple[int, ...]) -> list[Answer]:
+        """Serve requests together, step by step."""
+        names = [f"r{self._served + number}" for number in range(len(asks))]
+        self._served += len(asks)
+        waiting = dict(zip(names, asks, strict=True))
+        aborts = [(name, ask.abort_at) for name, ask in waiting.items() if ask.abort_at is not None]
+        answers: dict[str, Answer] = {}
+        step = 0
+        while waiting or self.engine.has_unfinished_requests():
+            for name in [name for name, ask in waiting.items() if ask.at <= step]:
+                self._add(name, waiting.pop(name))
+            self.engine.abort_request([name for name, at in aborts if at == step])
+            if step in preempt_before:
+                self.engine.reset_prefix_cache(reset_running_requests=True)
+            for output in self.engine.step():
+                if output.finished:
+                    answers[output.request_id] = _answer(output, step)
+            step += 1
+        aborted = {name for name, _ in aborts}
+        return [answers[name] for name in names if name not in aborted]
+
+    def _add(self, name: str, ask: Ask) -> None:
+        from vllm import SamplingParams
+        from vllm.inputs import TokensPrompt
+        from vllm.sampling_params import RequestOutputKind
+
+        prompt = TokensPrompt(prompt_token_ids=list(ask.prompt))
+        if ask.salt is not None:
+            prompt["cache_salt"] = ask.salt
+        parameters = SamplingParams(
+            max_tokens=len(ask.forced),
+            temperature=1.0 if ask.n > 1 else 0.0,
+            ignore_eos=True,
+            detokenize=False,
+            logprobs=0,
+            prompt_logprobs=0 if ask.prompt_logprobs else None,
+            n=ask.n,
+            extra_args=ask.extra_args,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        self.engine.add_request(name, prompt, parameters)
+
+    def forget(self) -> None:
+        """Drop all cached blocks."""
+        if not self.engine.reset_prefix_cache():
+            raise RuntimeError("the prefix cache is in use")
+
+    def state(self) -> dict[str, Any]:
+        """The layer plan, memory in bytes, and what scheduler and worker keep by request."""
+        runner = self.engine.model_executor.driver_worker.worker.model_runner
+        positional = runner.positional
+        phases = positional._phases
+        cache = runner.kv_cache_config
+        return {
+            "plan": positional.plan.describe(),
+            "scheduler": type(self.scheduler).__name__,
+            "cache_bytes": sum(tensor.size for tensor in cache.kv_cache_tensors),
+            "shadow_bytes": positional.shadow_bytes,
+            "blocks": cache.num_blocks,
+            "followed": [*positional._coordinates, *positional._score_passes, *runner._tables],
+            "row_pointers": [] if phases is None else [rows.data_ptr() for rows in phases.rows.values()],
+        }
+
+
+def _answer(output: Any, step: int) -> Answer:
+    from cache.relevance_output import RELEVANCE
+
+    table = (output.kv_transfer_params or {}).get(RELEVANCE)
+    prompt = zip(output.prompt_token_ids, output.prompt_logprobs or [], strict=False)
+    return Answer(
+        choices=tuple(
+            tuple(at[token].logprob for token, at in zip(choice.token_ids, choice.logprobs, strict=True))
+            for choice in output.outputs
+        ),
+        cached=output.num_cached_tokens or 0,
+        relevance=None if table is None else np.frombuffer(table, "<f4"),
+        prompt_logprobs=tuple(at[token].logprob for token, at in prompt if at is not None),
+        finished_at=step,
+    )
