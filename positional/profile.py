@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
@@ -51,6 +51,9 @@ class Profile:
     frequencies: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        pairings = get_args(Pairing)
+        if self.pairing not in pairings:
+            raise ProfileError("pairing", self.pairing, f"must be one of {', '.join(pairings)}")
         if len(self.frequencies) != self.planes:
             raise ProfileError("frequencies", len(self.frequencies), f"must be {self.planes}, one a plane")
         if not all(math.isfinite(frequency) and frequency > 0 for frequency in self.frequencies):
@@ -64,9 +67,8 @@ class Profile:
         if rotary_dim < 2 or rotary_dim % 2:
             raise ProfileError("rotary_dim", rotary_dim, "must be an even number of at least 2")
         planes = torch.arange(0, rotary_dim, 2, dtype=torch.float64) / rotary_dim
-        return Profile(
-            float(base), rotary_dim, pairing, frequencies=_numbers(torch.as_tensor(base).double() ** -planes)
-        )
+        frequencies = torch.tensor(base, dtype=torch.float64) ** -planes
+        return Profile(float(base), rotary_dim, pairing, frequencies=_numbers(frequencies))
 
     @staticmethod
     def from_config(

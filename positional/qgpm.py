@@ -88,9 +88,10 @@ class QGPMConfig:
         Raises QGPMError, naming the field, for a setting out of range or of an unknown name.
         """
         names = {field.name for field in fields(QGPMConfig)}
+        for name, value in overrides.items():
+            if name not in names:
+                raise QGPMError(name, value, "is not a setting of QGPM")
         given = {name: value for name, value in overrides.items() if value is not None}
-        for name in given.keys() - names:
-            raise QGPMError(name, given[name], "is not a setting of QGPM")
         k_broad, k_sharp = given.get("k_broad"), given.get("k_sharp")
         if isinstance(k_sharp, int) and k_broad is None:
             given["k_broad"] = max(self.k_broad, k_sharp + 1)

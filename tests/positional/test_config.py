@@ -104,10 +104,11 @@ def test_none_means_unset() -> None:
     )
 
 
-def test_an_unknown_setting_is_refused_by_name() -> None:
+@pytest.mark.parametrize("value", [1, None])
+def test_an_unknown_setting_is_refused_by_name(value: object) -> None:
     with pytest.raises(QGPMError) as refused:
-        PACKAGE_DEFAULTS.resolve({"t_broader": 1})
-    assert (refused.value.field, refused.value.value) == ("t_broader", 1)
+        PACKAGE_DEFAULTS.resolve({"t_broad": 1.0, "t_broader": value})
+    assert (refused.value.field, refused.value.value) == ("t_broader", value)
 
 
 def test_settings_cannot_be_changed() -> None:

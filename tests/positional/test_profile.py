@@ -280,17 +280,26 @@ def test_an_impossible_rule_names_its_field(base: float, rotary_dim: int, field:
     assert refused.value.field == field
 
 
+def test_an_unknown_pairing_is_refused() -> None:
+    pairing: Any = "halves"
+    with pytest.raises(ProfileError, match="half, interleaved") as refused:
+        Profile.rope(1e4, 64, pairing)
+    assert (refused.value.field, refused.value.value) == ("pairing", "halves")
+
+
 @pytest.mark.parametrize("frequencies", [(), (1.0,), (1.0, 0.0), (1.0, float("nan")), (1.0, float("inf"))])
 def test_a_profile_has_one_positive_frequency_a_plane(frequencies: tuple[float, ...]) -> None:
     with pytest.raises(ProfileError, match="frequencies"):
         Profile(1e4, 4, frequencies=frequencies)
 
 
-def test_unscaled_frequencies_are_exact_to_float64() -> None:
-    profile = Profile.rope(500000.0, 128)
+# The second base is no float32 number.
+@pytest.mark.parametrize("base", [500000.0, 1234567.891])
+def test_unscaled_frequencies_are_exact_to_float64(base: float) -> None:
+    profile = Profile.rope(base, 128)
     assert profile.inverse_frequencies.dtype == torch.float64
     with mpmath.workdps(40):
-        exact = [float(mpmath.power(500000, mpmath.mpf(-m) / 64)) for m in range(64)]
+        exact = [float(mpmath.power(base, mpmath.mpf(-m) / 64)) for m in range(64)]
     assert profile.frequencies == pytest.approx(exact, rel=1e-15, abs=0)
 
 
