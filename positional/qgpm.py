@@ -116,26 +116,15 @@ PACKAGE_DEFAULTS = QGPMConfig(
 def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_low: float) -> torch.Tensor:
     """s_i of eq. 6, float64 [sentences], from `relevance` z [sentences].
 
-    T = 0 is a hard cut after K sentences; where that leaves all alike, every score is 1.
+    T = 0 is a hard cut after K sentences. Where the sigmoids leave all sentences alike, every score is 1.
     """
     ranks = rank(relevance).double()
-    if len(ranks) == 1 or (temperature == 0 and k >= len(ranks)):
-        return torch.ones_like(ranks)
-    rescaled = (ranks < k).double() if temperature == 0 else _rescaled(ranks, k, float(temperature))
-    return score_low + (1 - score_low) * rescaled
-
-
-def _rescaled(ranks: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """f̃_i of eq. 6: (f_i − f_last) / (f_first − f_last), exact also where the sigmoids round to one number.
-
-    By σ(a) − σ(b) = sinh((a − b)/2) / (2 cosh(a/2) cosh(b/2)), with the exponentials' large parts taken
-    out before the division by T.
-    """
+    # Beyond any number of sentences a centre changes nothing, and a float64 would lose the ranks.
     centre = min(k, 2**50) - 0.5
-    ahead, off_centre = len(ranks) - 1 - ranks, (centre - ranks).abs()
-    grown = torch.exp((centre - off_centre - ranks) / (2 * temperature))
-    above_last = grown * -torch.expm1(-ahead / temperature) / (1 + torch.exp(-off_centre / temperature))
-    return (above_last / above_last[ranks == 0]).clamp(max=1)
+    shaped = (ranks < centre).double() if temperature == 0 else torch.sigmoid((centre - ranks) / temperature)
+    spread = shaped.max() - shaped.min()
+    rescaled = (shaped - shaped.min()) / spread if spread > 0 else torch.ones_like(shaped)
+    return score_low + (1 - score_low) * rescaled
 
 
 def build_modulation(

@@ -71,6 +71,7 @@ def test_a_head_without_spread_contributes_nothing(value: float, sentences: int)
     flat = torch.full((sentences,), value, dtype=torch.float64)
     both = standardise(torch.stack((other, flat), dim=1))
     assert both.tolist() == (standardise(other[:, None]) / 2).tolist()
+    assert standardise(flat[:, None]).tolist() == [0.0] * sentences
 
 
 def test_heads_that_all_lack_spread_leave_all_equal() -> None:
