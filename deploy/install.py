@@ -15,9 +15,9 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "ropeway-installed"
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# vLLM's CPU build asks for these and serves text without them; PyPI has them only built for CUDA, and beside
-# PyTorch's CPU build they break `import transformers`.
-CLASHING = ("torchvision", "torchaudio", "torchcodec")
+# vLLM's CPU build and xgrammar ask for these and serve text without them; PyPI has them only built for CUDA.
+# Beside PyTorch's CPU build the first three break `import transformers`; Triton (1 GB) reports leaks at exit.
+CLASHING = ("torchvision", "torchaudio", "torchcodec", "triton")
 CLASH_CHECK = """
 import importlib.metadata as metadata
 for name in {names}:

@@ -8,6 +8,7 @@ from typing import Any
 from vllm.outputs import RequestOutput
 from vllm.pooling_params import PoolingParams
 from vllm.sampling_params import SamplingParams
+from vllm.utils.async_utils import cancel_task_threadsafe
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 
@@ -20,6 +21,8 @@ from server.preparation import Abilities, PlainReason, Preparation, RequestError
 from server.request_record import PromptRecord, RecordStore
 from server.score_statistics import UserRequestsOutputProcessor
 from server.two_passes import Inner, PromptRun, Scores, score
+
+_CLEANUP_SECONDS = 20
 
 
 class RopewayEngine(AsyncLLM):
@@ -77,6 +80,16 @@ class RopewayEngine(AsyncLLM):
         return await super().add_request(
             request_id, prompt, params, extra_args.get(ARRIVAL, arrival_time), **options
         )
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """End the engine; where no time to drain was asked for, its processes still get time to clean up.
+
+        `timeout` in seconds.
+        """
+        if self.output_handler is not None and not self.get_num_unfinished_requests():
+            # Otherwise it would report the end of its engine as a failure.
+            cancel_task_threadsafe(self.output_handler)
+        super().shutdown(max(timeout or 0, _CLEANUP_SECONDS))
 
     def _start(self, inner: Inner, intent: Intent) -> PromptRun:
         record = PromptRecord(intent.arrival, len(inner.prompt.get("prompt_token_ids") or ()))

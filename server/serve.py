@@ -41,7 +41,7 @@ from server.preparation import Abilities
 
 _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
-    "The harbour freezes in January.\n\nQuestion: Who can open the lighthouse?"
+    "The harbour freezes in January.\n\nQuestion: When does the ferry leave?"
 )
 
 

@@ -61,7 +61,7 @@ def compilation_arguments(named: frozenset[str]) -> tuple[list[str], str]:
     if possible:
         return (
             [],
-            f"compiling the model, since {reason}; the first start takes minutes (--enforce-eager does not)",
+            f"compiling the model, since {reason}; this takes a minute or more (--enforce-eager does not)",
         )
     return ["--enforce-eager"], f"starting eager, since {reason}"
 
