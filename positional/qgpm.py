@@ -121,7 +121,11 @@ def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_l
     ranks = rank(relevance).double()
     # Beyond any number of sentences a centre changes nothing, and a float64 would lose the ranks.
     centre = min(k, 2**50) - 0.5
-    shaped = (ranks < centre).double() if temperature == 0 else torch.sigmoid((centre - ranks) / temperature)
+    shaped = (
+        (ranks < centre).double()
+        if temperature == 0
+        else torch.sigmoid((centre - ranks) / float(temperature))
+    )
     spread = shaped.max() - shaped.min()
     rescaled = (shaped - shaped.min()) / spread if spread > 0 else torch.ones_like(shaped)
     return score_low + (1 - score_low) * rescaled
@@ -153,7 +157,9 @@ def build_modulation(
         segments.append((start, 1.0 if start < protected[0] else b, 1.0 if start < protected[1] else s))
         segments.append((end, 1.0, 1.0))
     anchor_length = min(config.anchor_ratio * num_tokens, sys.float_info.max)
-    modulation = Modulation.of_segments(segments, anchor_length, config.gate_width, config.stride_floor)
+    modulation = Modulation.of_segments(
+        segments, anchor_length, float(config.gate_width), config.stride_floor
+    )
     return modulation, SentenceScores((broad, sharp), (protected[0], protected[1]))
 
 

@@ -126,12 +126,16 @@ def test_a_sentence_is_relevant_from_the_middle_score_on() -> None:
         assert until == relevant[0]
 
 
-def test_the_middle_score_itself_is_relevant() -> None:
-    # So hot that scores fall evenly with the rank: the second of three stands in the middle.
-    config = dataclasses.replace(HARD, t_broad=1e300, score_low=0)
-    _, found = build_modulation([2.0, 3.0, 1.0], SPANS[:3], 30, config)
-    assert found.scores[0].tolist() == [0.5, 1.0, 0.0]
-    assert found.protected_until == (5, 9)
+@pytest.mark.parametrize("field", ["t_broad", "t_sharp", "anchor_ratio", "gate_width"])
+def test_a_setting_may_be_a_whole_number_of_any_length(field: str) -> None:
+    whole, real = ({field: value} for value in (10**300, 1e300))
+    found, expected = (
+        build_coordinates(
+            [1.0, 2.0, 3.0, 0.0], SPANS, 30, Profile.rope(1e4, 8), PACKAGE_DEFAULTS.resolve(given)
+        ).positions("sharp", range(40))
+        for given in (whole, real)
+    )
+    assert torch.equal(found, expected)
 
 
 def test_a_document_that_starts_with_its_evidence_has_no_protected_prefix() -> None:
