@@ -85,6 +85,7 @@ class Driver:
         self.engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self._served = 0
+        self._preemptions: dict[str, int] = {}
 
     def run(self, asks: tuple[Ask, ...], preempt_before: tuple[int, ...]) -> list[Answer]:
         """Serve requests together, step by step."""
@@ -100,7 +101,9 @@ class Driver:
             self.engine.abort_request([name for name, at in aborts if at == step])
             if step in preempt_before:
                 self.engine.reset_prefix_cache(reset_running_requests=True)
-            for output in self.engine.step():
+            outputs = self.engine.step()
+            self._preemptions |= {name: r.num_preemptions for name, r in self.scheduler.requests.items()}
+            for output in outputs:
                 if output.finished:
                     answers[output.request_id] = _answer(output, step)
             step += 1
@@ -145,6 +148,7 @@ class Driver:
             "cache_bytes": sum(tensor.size for tensor in cache.kv_cache_tensors),
             "shadow_bytes": positional.shadow_bytes,
             "blocks": cache.num_blocks,
+            "preemptions": sum(self._preemptions.values()),
             "followed": [*positional._coordinates, *positional._score_passes, *runner._tables],
             "row_pointers": [] if phases is None else [rows.data_ptr() for rows in phases.rows.values()],
         }

@@ -1,0 +1,85 @@
+"""Gemma 3: windowed layers beside full ones, each kind with a base and a cache group of its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cases import Case, Oracle
+from tests.support.checkpoints import WINDOW, make
+from tests.support.engine import Engine, started
+from tests.support.reference import Reference
+
+HEADS = ((1, 2), (3, 0), (3, 3))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make("gemma3", tmp_path_factory.mktemp("gemma3"))
+
+
+@pytest.fixture(scope="module")
+def oracle(model: Path) -> Oracle:
+    return Oracle(Reference(model), HEADS)
+
+
+@pytest.fixture(scope="module")
+def shared_engine(model: Path) -> Iterator[Engine]:
+    with started(model, HEADS, max_num_batched_tokens=64, num_gpu_blocks_override=64) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(shared_engine: Engine) -> Engine:
+    shared_engine.forget()
+    return shared_engine
+
+
+def test_windowed_layers_stay_standard_and_full_ones_are_mapped(engine: Engine) -> None:
+    layers = engine.state()["plan"]["layers"]
+    assert [layer["map"] for layer in layers] == ["standard", "broad", "standard", "sharp"]
+    assert [layer["span"] for layer in layers] == [WINDOW, "full", WINDOW, "full"]
+
+
+def test_each_kind_of_layer_has_its_own_profile(engine: Engine) -> None:
+    plan = engine.state()["plan"]
+    bases = [plan["profiles"][layer["profile"]]["base"] for layer in plan["layers"]]
+    assert bases == [10_000.0, 1_000_000.0, 10_000.0, 1_000_000.0]
+
+
+def test_moved_and_plain_requests_in_one_batch(engine: Engine, oracle: Oracle) -> None:
+    moved, plain = Case(1, 200, forced=40), Case(2, 150, forced=40)
+    answers = engine.run(moved.moved(), plain.plain(at=1))
+    assert [answer.logprobs for answer in answers] == [oracle.moved(moved), oracle.plain(plain)]
+    assert answers[0].logprobs != oracle.plain(moved)
+
+
+def test_the_passes_share_blocks_whose_window_is_cached(engine: Engine, oracle: Oracle) -> None:
+    case = Case(3, 200, relevant=8)
+    score = engine.answer(case.scored())
+    assert oracle.hears(case, score)
+    answer = engine.answer(case.moved())
+    assert 0 < answer.cached <= case.modulation.standard_until
+    assert answer.logprobs == oracle.moved(case)
+    again = engine.answer(case.moved())
+    assert again.cached == 192
+    assert again.logprobs == oracle.moved(case)
+    warm = engine.answer(case.scored())
+    assert warm.cached > 0
+    assert oracle.hears(case, warm)
+
+
+def test_a_prompt_that_shares_a_half_whose_window_is_gone(engine: Engine, oracle: Oracle) -> None:
+    first, second = Case(4, 300), Case(5, 300)
+    second.prompt[:130] = first.prompt[:130]
+    engine.answer(first.plain())
+    answers = engine.run(second.moved(), second.scored(at=1))
+    assert answers[0].logprobs == oracle.moved(second)
+    assert oracle.hears(second, answers[1])
+
+
+def test_preemption_changes_nothing(engine: Engine, oracle: Oracle) -> None:
+    case, scored = Case(6, 150, forced=20), Case(7, 180)
+    answers = engine.run(case.moved(), scored.scored(), preempt_before=(2, 4, 9, 15))
+    assert answers[0].logprobs == oracle.moved(case)
+    assert oracle.hears(scored, answers[1])
