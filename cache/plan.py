@@ -73,7 +73,7 @@ class LayerPlan:
 
 def read_plan(model: nn.Module, config: VllmConfig) -> LayerPlan:
     """Read the plan off a loaded model; raises UnsupportedModelError, naming what is not covered."""
-    _refuse_by_name(config)
+    refuse_by_name(config)
     attentions = [(n, m) for n, m in model.named_modules() if isinstance(m, AttentionLayerBase)]
     layers = tuple(sorted((_read_layer(model, n, m, config) for n, m in attentions), key=_index))
     expected = config.model_config.hf_text_config.num_hidden_layers
@@ -89,7 +89,8 @@ def _index(layer: Layer) -> int:
     return layer.index
 
 
-def _refuse_by_name(config: VllmConfig) -> None:
+def refuse_by_name(config: VllmConfig) -> None:
+    """What a config alone shows is not covered; raises UnsupportedModelError, naming it."""
     model = config.model_config
     for architecture in model.architectures:
         if architecture in _MIXED_ROTATION:
@@ -131,14 +132,16 @@ def _profile_of(index: int, name: str, rotary: nn.Module, config: VllmConfig) ->
         pairing="half" if rotary.is_neox_style else "interleaved",
     )
     _check_table(name, rotary, profile)
+    _check_length(name, rotary, config.model_config.max_model_len)
     return profile
 
 
 def _frequency_length(parameters: dict[str, Any], config: VllmConfig) -> int:
     """Sequence length that vLLM fixes length-dependent frequencies at."""
     if parameters.get("rope_type") == "dynamic":
+        # As many positions as its table has rows, whatever the requests' length.
         trained: int = config.model_config.hf_text_config.max_position_embeddings
-        return int(trained * parameters["factor"])
+        return trained
     return config.model_config.max_model_len
 
 
@@ -156,4 +159,12 @@ def _check_table(name: str, rotary: nn.Module, profile: Profile) -> None:
     if error > _TABLE_TOLERANCE[table.dtype] * max(1.0, profile.attention_factor):
         raise UnsupportedModelError(
             f"{name} rotates by other angles than its config declares (by {error:.2g})"
+        )
+
+
+def _check_length(name: str, rotary: nn.Module, max_length: int) -> None:
+    positions = len(stock_table(rotary))
+    if positions < max_length:
+        raise UnsupportedModelError(
+            f"{name} has rotary rows for {positions} positions: --max-model-len must not be {max_length}"
         )

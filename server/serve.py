@@ -30,6 +30,7 @@ from vllm.usage.usage_lib import UsageContext
 
 from cache.head_profile import HeadProfile, HeadProfileError, find, load
 from cache.pin import VersionMismatchError, check_vllm_version
+from cache.plan import UnsupportedModelError, refuse_by_name
 from cache.settings import EngineSettings
 from server import routes
 from server.engine import RopewayEngine
@@ -45,24 +46,33 @@ _EXAMPLE = (
 )
 
 
+class StartError(RuntimeError):
+    """The server cannot start; the message says why."""
+
+
+_REFUSALS = (VersionMismatchError, FlagError, HeadProfileError, UnsupportedModelError, StartError)
+
+
 def run(model: str | None, arguments: Sequence[str]) -> int:
     """Serve until the process is told to stop; the exit status."""
     try:
         check_vllm_version()
         args = parse(model, arguments)
         heads = _head_profile(args)
-    except (VersionMismatchError, FlagError, HeadProfileError) as error:
+        cli_env_setup()
+        configure_logging_from_args(args)
+        uvloop.run(_serve(args, heads))
+    except _REFUSALS as error:
         print(f"ropeway serve: {error}", file=sys.stderr)
         return 2
-    cli_env_setup()
-    configure_logging_from_args(args)
-    uvloop.run(_serve(args, heads))
     return 0
 
 
 def _head_profile(args: Namespace) -> HeadProfile | None:
     """The head profile of the model to serve; a model that is not a local folder brings none of its own."""
     folder = Path(args.model)
+    if folder.is_absolute() and not folder.exists():
+        raise StartError(f"there is no model at {folder}")
     if folder.is_dir():
         return find(folder, args.head_profile)
     return None if args.head_profile is None else load(args.head_profile)
@@ -77,7 +87,7 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
     ):
         if plugin:
             manager(plugin)
-    address, sock = setup_server(args, reuse_port=False)
+    address, sock = _bind(args)
     try:
         async with _engine(args, heads) as engine:
             app = await _app(args, engine)
@@ -88,6 +98,16 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
         await stopped
     finally:
         sock.close()
+
+
+def _bind(args: Namespace) -> tuple[str, socket.socket]:
+    """The address and the socket to serve on, taken before the engine starts; raises StartError."""
+    try:
+        address, sock = setup_server(args, reuse_port=False)
+    except (OSError, OverflowError) as error:
+        place = args.uds or f"{args.host or 'all addresses'}, port {args.port}"
+        raise StartError(f"cannot serve on {place}: {error}; --port takes another") from error
+    return address, sock
 
 
 def _interrupt(*_: object) -> None:
@@ -113,12 +133,19 @@ async def _engine(args: Namespace, heads: HeadProfile | None) -> AsyncIterator[R
 
 
 def _configured(engine_args: AsyncEngineArgs, heads: HeadProfile | None) -> VllmConfig:
-    """The engine's configuration with what Ropeway must set: worker, scheduler, settings."""
+    """The engine's configuration with what Ropeway must set: worker, scheduler, settings.
+
+    Raises StartError for a model that cannot be read or flags that do not fit it, and UnsupportedModelError.
+    """
     settings = EngineSettings(() if heads is None else heads.pairs)
     engine_args.additional_config = {**(engine_args.additional_config or {}), **settings.to_config()}
     kind = "CPU" if current_platform.is_cpu() else "GPU"
     engine_args.worker_cls = f"cache.worker.Ropeway{kind}Worker"
-    config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
+    try:
+        config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
+    except (OSError, ValueError) as error:
+        raise StartError(f"{engine_args.model} cannot be served: {error}") from error
+    refuse_by_name(config)
     scheduler = "RopewayAsyncScheduler" if config.scheduler_config.async_scheduling else "RopewayScheduler"
     config.scheduler_config.scheduler_cls = f"cache.scheduler.{scheduler}"
     return config
