@@ -15,8 +15,8 @@ COMPILATION_FLAGS = frozenset(
 )
 # Any of these is the user's own word on the cache's size; so is vLLM's VLLM_CPU_KVCACHE_SPACE.
 CACHE_FLAGS = frozenset({"kv-cache-memory-bytes", "gpu-memory-utilization", "num-gpu-blocks-override"})
-# 93,000 tokens of the default model. Without a word vLLM takes nearly all of the machine's memory on a CPU.
-CPU_CACHE = "2G"
+# 46,000 tokens of the default model; all processes then fit into 4 GB. Without a word vLLM takes nearly all memory.
+CPU_CACHE = "1G"
 
 
 def named_flags(arguments: Iterable[str]) -> frozenset[str]:
