@@ -48,10 +48,12 @@ class PositionalScheduling(Scheduler):
         manager = self.kv_cache_manager
         if first_row is None or not manager.prefix_cache_lookup_enabled(request):
             return super()._get_local_prefix_cache_hit(request)
-        blocks, num_tokens, _ = manager.coordinator.find_longest_cache_hit(
+        blocks, num_tokens, num_uncached = manager.coordinator.find_longest_cache_hit(
             request.block_hashes, min(first_row, request.num_tokens - 1)
         )
-        return manager.create_kv_cache_blocks(blocks), num_tokens, 0, False
+        # As the stock lookup does: a prefix that full layers share and windowed ones do not keep yet.
+        boundary = num_tokens + num_uncached if num_uncached else 0
+        return manager.create_kv_cache_blocks(blocks), num_tokens, boundary, False
 
     def update_from_output(
         self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput

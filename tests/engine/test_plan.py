@@ -38,9 +38,7 @@ MLA: dict[str, Any] = {
 REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "layers that do not rotate": ("cohere2", "Cohere2ForCausalLM", {"sliding_window": 64}),
     "layers without rope": ("smollm3", "SmolLM3ForCausalLM", {}),
-    "no rotary module": (
-        "gpt2", "GPT2LMHeadModel", {"n_embd": 128, "n_head": 4, "n_layer": 4, "n_positions": 512, "n_inner": 128}
-    ),
+    "no rotary module": ("gpt2", "GPT2LMHeadModel", {"n_positions": 512, "n_inner": 128}),
     "learned positions": ("opt", "OPTForCausalLM", {"ffn_dim": 128, "word_embed_proj_dim": 128}),
     "latent attention": ("deepseek_v2", "DeepseekV2ForCausalLM", MLA),
 }  # fmt: skip
@@ -81,7 +79,8 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_is_not_covered_is_refused_by_name(kind: str, refusals: dict[str, Any]) -> None:
     assert isinstance(refusals[kind], str), "it started"
-    assert f"UnsupportedModelError: {NAMED[kind]}" in refusals[kind] or NAMED[kind] in refusals[kind]
+    assert "UnsupportedModelError" in refusals[kind]
+    assert NAMED[kind] in refusals[kind]
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +103,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config["sliding_window"] = 64
     (windowed / "config.json").write_text(json.dumps(config))
     folders["windowed"] = windowed
-    found = dict(zip(folders, plans(list(folders.values()), **START), strict=True))
-    return found
+    return dict(zip(folders, plans(list(folders.values()), **START), strict=True))
 
 
 def maps(plan: Any) -> list[str]:
