@@ -15,7 +15,8 @@ COMPILATION_FLAGS = frozenset(
 )
 # Any of these is the user's own word on the cache's size; so is vLLM's VLLM_CPU_KVCACHE_SPACE.
 CACHE_FLAGS = frozenset({"kv-cache-memory-bytes", "gpu-memory-utilization", "num-gpu-blocks-override"})
-# 46,000 tokens of the default model; all processes then fit into 4 GB. Without a word vLLM takes nearly all memory.
+# 46,000 tokens of the default model; all processes then fit into 4 GB. Without a word vLLM takes nearly all
+# of the machine's memory.
 CPU_CACHE = "1G"
 
 
