@@ -22,7 +22,7 @@ from server.request_record import PromptRecord, RecordStore
 from server.score_statistics import UserRequestsOutputProcessor
 from server.two_passes import Inner, PromptRun, Scores, score
 
-_CLEANUP_SECONDS = 20
+_CLEANUP_SECONDS = 10
 
 
 class RopewayEngine(AsyncLLM):
