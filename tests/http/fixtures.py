@@ -1,0 +1,64 @@
+"""Servers of tiny checkpoints that all tests of this folder share.
+
+A test module names this one in `pytest_plugins`; an imported fixture would be started once a module.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cache.head_profile import Calibration, Head, HeadProfile, fingerprint
+from positional.qgpm import PACKAGE_DEFAULTS
+from tests.http.servers import API_KEY, CROWDED_BLOCKS, CROWDED_CHUNK, CROWDED_LENGTH, MODEL, SHARED
+from tests.support.checkpoints import make
+from tests.support.server import Server, running_server
+
+
+def head_profile(folder: Path) -> HeadProfile:
+    """A profile of the checkpoint in a folder: two heads, chosen for no reason."""
+    return HeadProfile(
+        format=1,
+        model=MODEL,
+        fingerprint=fingerprint(folder),
+        heads=(Head(1, 0, 0.5), Head(2, 3, 0.5)),
+        query_tail=4,
+        defaults=PACKAGE_DEFAULTS,
+        calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+    )
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama with a head profile in its folder."""
+    folder = make("llama", tmp_path_factory.mktemp("http-tiny"))
+    head_profile(folder).save(folder / "ropeway-heads.json")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(checkpoint: Path) -> Iterator[Server]:
+    """QGPM off by default, room for everything, a prompt of 4,000 tokens in 32 steps."""
+    with running_server([str(checkpoint), *SHARED, "--max-num-batched-tokens", "128"]) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def crowded(checkpoint: Path) -> Iterator[Server]:
+    """QGPM on by default, little memory, an API key."""
+    arguments = [
+        *(str(checkpoint), *SHARED),
+        *("--qgpm", "on", "--head-profile", str(checkpoint / "ropeway-heads.json")),
+        *("--max-model-len", str(CROWDED_LENGTH), "--max-num-batched-tokens", str(CROWDED_CHUNK)),
+        *("--num-gpu-blocks-override", str(CROWDED_BLOCKS)),
+    ]
+    with running_server(arguments, {"VLLM_API_KEY": API_KEY}) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A checkpoint without a head profile, and with prompt embeddings allowed."""
+    folder = make("llama", tmp_path_factory.mktemp("http-headless"), layers=2)
+    with running_server([str(folder), *SHARED, "--enable-prompt-embeds"]) as started:
+        yield started
