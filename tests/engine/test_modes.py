@@ -1,0 +1,78 @@
+"""The same answers under the engine's other modes: compiled, on two ranks, with adapters switched on."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cases import Case, Oracle
+from tests.support.checkpoints import make
+from tests.support.engine import Engine, started
+from tests.support.reference import Reference
+
+# On two ranks of two query heads each, both ranks hold some of every kind.
+HEADS = ((3, 1), (1, 0), (1, 3), (2, 2))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def oracle(model: Path) -> Oracle:
+    return Oracle(Reference(model), HEADS)
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM places CPU ranks by NUMA node, and refuses two on one node unless it is told their cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[1]}")
+
+
+def check(engine: Engine, oracle: Oracle) -> None:
+    case, other, scored = Case(1, 150, forced=20), Case(2, 90, forced=30), Case(3, 170)
+    assert oracle.hears(case, engine.answer(case.scored()))
+    assert engine.answer(case.moved()).logprobs == oracle.moved(case)
+    answers = engine.run(
+        case.moved(), scored.scored(), other.moved(at=1), other.plain(), preempt_before=(3, 6)
+    )
+    assert [answers[index].logprobs for index in (0, 2, 3)] == [
+        oracle.moved(case),
+        oracle.moved(other),
+        oracle.plain(other),
+    ]
+    assert oracle.hears(scored, answers[1])
+    assert oracle.hears(case, engine.answer(case.scored()))
+
+
+def mode(model: Path, **options: Any) -> Any:
+    return started(model, HEADS, max_num_batched_tokens=64, **options)
+
+
+def test_wrapped_modules_of_adapters_leave_positions_alone(model: Path, oracle: Oracle) -> None:
+    with mode(model, enable_lora=True, max_lora_rank=8) as engine:
+        check(engine, oracle)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("two_cores")
+def test_heads_on_both_ranks_are_heard(model: Path, oracle: Oracle) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two ranks need two cores")
+    with mode(model, tensor_parallel_size=2) as engine:
+        check(engine, oracle)
+
+
+@pytest.mark.long
+def test_a_compiled_model_reads_the_rows_of_the_step(model: Path, oracle: Oracle) -> None:
+    with mode(model, enforce_eager=False) as engine:
+        check(engine, oracle)
+
+
+def test_the_asynchronous_scheduler_carries_positions_and_relevance(model: Path, oracle: Oracle) -> None:
+    with mode(model, scheduler_cls="cache.scheduler.RopewayAsyncScheduler") as engine:
+        assert engine.state()["scheduler"] == "RopewayAsyncScheduler"
+        check(engine, oracle)
