@@ -1,0 +1,57 @@
+"""One server per configuration, shared by the comparisons with the reference."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from cache.head_profile import FILE_NAME, Calibration, Head, HeadProfile, find, fingerprint
+from positional.qgpm import PACKAGE_DEFAULTS
+from tests.http.fidelity import HEADS, Model, Setup, Target
+from tests.support.checkpoints import make
+from tests.support.reference import Reference
+from tests.support.server import running_server
+
+Models = Callable[[str], Model]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Models:
+    """Tiny checkpoints with a head profile in their folder, by architecture, and the default model."""
+    known: dict[str, Model] = {}
+
+    def load(name: str) -> Model:
+        if name not in known:
+            if name == "default":
+                path: Path = request.getfixturevalue("default_model_path")
+            else:
+                path = make(name, tmp_path_factory.mktemp(name))  # type: ignore[arg-type]
+                _head_profile(path).save(path / FILE_NAME)
+            profile = find(path, None)
+            assert profile is not None
+            known[name] = Model(path, AutoTokenizer.from_pretrained(path), profile.pairs, Reference(path))
+        return known[name]
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def target(request: pytest.FixtureRequest, models: Models) -> Iterator[Target]:
+    """A server of ours under the `Setup` that the test is parametrised with."""
+    setup: Setup = request.param
+    model = models(setup.model)
+    with running_server([str(model.path), *setup.flags]) as server:
+        yield Target(server, model, setup)
+
+
+def _head_profile(folder: Path) -> HeadProfile:
+    return HeadProfile(
+        format=1,
+        model=folder.name,
+        fingerprint=fingerprint(folder),
+        heads=tuple(Head(layer, head, 0.5) for layer, head in HEADS),
+        query_tail=4,
+        defaults=PACKAGE_DEFAULTS,
+        calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+    )
