@@ -18,7 +18,20 @@ from positional.profile import Profile
 
 # Their configs build a rotary module on layers that never call it, so which layers rotate has to be
 # measured before a map may be given to them.
-_MIXED_ROTATION = ("Cohere2ForCausalLM", "Exaone4ForCausalLM", "Llama4ForCausalLM", "SmolLM3ForCausalLM")
+_MIXED_ROTATION = (
+    "AfmoeForCausalLM",
+    "Cohere2ForCausalLM",
+    "Cohere2MoeForCausalLM",
+    "Exaone4ForCausalLM",
+    "ExaoneMoEForCausalLM",
+    "ExaoneMoeForCausalLM",
+    "Llama4ForCausalLM",
+    "MuseGlimmerForCausalLM",
+    "OlmoHybridForCausalLM",
+    "SmolLM3ForCausalLM",
+    "Step3p5ForCausalLM",
+    "Zamba2ForCausalLM",
+)
 _TABLE_ROWS = (0, 1, 2, 61)
 _TABLE_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 

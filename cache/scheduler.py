@@ -20,6 +20,10 @@ from cache.settings import EngineSettings
 _FIRST_ROW = "ropeway_first_row"
 
 
+class UnsupportedEngineError(RuntimeError):
+    """A setting of the engine that is not covered; the message names it."""
+
+
 class PositionalScheduling(Scheduler):
     """Mixin over vLLM's schedulers; constructing it installs block identity or stops the start."""
 
@@ -28,6 +32,10 @@ class PositionalScheduling(Scheduler):
         identity.install()
         super().__init__(*args, **kwargs)
         EngineSettings.from_config(self.vllm_config.additional_config)
+        if self.connector is not None:
+            raise UnsupportedEngineError(
+                "KV connectors and KV offloading bring keys that the key shadow does not hold: not covered"
+            )
 
     def add_request(self, request: Request) -> None:
         """Queue a request; an answer pass goes before those that wait, as its score pass waited for it."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.cases import Case, Oracle
 from tests.support.checkpoints import make
-from tests.support.engine import Engine, started
+from tests.support.engine import Engine, EngineStartError, started
 from tests.support.reference import Reference
 
 # On two ranks of two query heads each, both ranks hold some of every kind.
@@ -76,3 +76,16 @@ def test_the_asynchronous_scheduler_carries_positions_and_relevance(model: Path,
     with mode(model, scheduler_cls="cache.scheduler.RopewayAsyncScheduler") as engine:
         assert engine.state()["scheduler"] == "RopewayAsyncScheduler"
         check(engine, oracle)
+
+
+def test_an_engine_whose_keys_come_from_elsewhere_is_refused(model: Path, tmp_path: Path) -> None:
+    connector = {
+        "kv_connector": "ExampleConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"shared_storage_path": str(tmp_path)},
+    }
+    with (
+        pytest.raises(EngineStartError, match="UnsupportedEngineError: KV connectors and KV offloading"),
+        mode(model, kv_transfer_config=connector),
+    ):
+        pass

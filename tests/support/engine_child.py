@@ -71,6 +71,7 @@ class Driver:
     def __init__(
         self, model: str, heads: tuple[tuple[int, int], ...], stock: bool, options: dict[str, Any]
     ) -> None:
+        from vllm.config import KVTransferConfig
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
@@ -82,6 +83,8 @@ class Driver:
             "additional_config": EngineSettings(heads).to_config(),
         }
         arguments = {"model": model, **_DEFAULTS, **({} if stock else ours), **options}
+        if "kv_transfer_config" in arguments:
+            arguments["kv_transfer_config"] = KVTransferConfig(**arguments["kv_transfer_config"])
         self.engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self._served = 0
