@@ -1,0 +1,107 @@
+"""A command line that contradicts Ropeway is refused by name before anything starts."""
+
+import json
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+import cache.pin
+from cache.head_profile import Calibration, Head, HeadProfile
+from cache.pin import VersionMismatchError, check_vllm_version
+from positional.qgpm import PACKAGE_DEFAULTS
+from tests.support.checkpoints import make
+from tests.support.server import ROOT
+
+REFUSED: dict[str, list[str]] = {
+    "--worker-cls": ["--worker-cls", "my.Worker"],
+    "--scheduler-cls": ["--scheduler-cls", "my.Scheduler"],
+    "--speculative-config": ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 2}'],
+    "--kv-transfer-config": ["--kv-transfer-config", '{"kv_connector": "X", "kv_role": "kv_both"}'],
+    "--kv-events-config": ["--kv-events-config", '{"enable_kv_cache_events": true}'],
+    "--pipeline-parallel-size": ["--pipeline-parallel-size", "2"],
+    "--data-parallel-size": ["--data-parallel-size", "2"],
+    "--decode-context-parallel-size": ["--decode-context-parallel-size", "2"],
+    "--api-server-count": ["--api-server-count", "2"],
+    "--headless": ["--headless"],
+    "--additional-config": ["--additional-config", '{"ropeway": {}}'],
+}
+
+# One process for all: importing vLLM takes longer than everything else here.
+CHILD = """
+import contextlib, io, json, sys
+from server.serve import run
+answers = []
+for arguments in json.load(sys.stdin):
+    caught = io.StringIO()
+    with contextlib.redirect_stderr(caught):
+        status = run(sys.argv[1], arguments)
+    answers.append([status, caught.getvalue()])
+print("\\n" + json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make("llama", tmp_path_factory.mktemp("flags"), layers=1)
+
+
+@pytest.fixture(scope="module")
+def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The head profile of another model."""
+    profile = HeadProfile(
+        format=1,
+        model="elsewhere",
+        fingerprint="0" * 64,
+        heads=(Head(0, 0, 0.5),),
+        query_tail=4,
+        defaults=PACKAGE_DEFAULTS,
+        calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+    )
+    path = tmp_path_factory.mktemp("profiles") / "foreign.json"
+    profile.save(path)
+    return path
+
+
+def test_refused_flags_are_named_with_a_reason(model: Path, foreign_profile: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing.json"
+    profiles = [["--head-profile", str(path)] for path in (foreign_profile, missing)]
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, str(model)],
+        input=json.dumps([*REFUSED.values(), *profiles]),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    *answers, foreign, absent = json.loads(child.stdout.splitlines()[-1])
+    for flag, (status, message) in zip(REFUSED, answers, strict=True):
+        assert status == 2
+        assert message.startswith(f"ropeway serve: {flag}: ")
+    assert foreign[0] == absent[0] == 2
+    assert str(foreign_profile) in foreign[1]
+    assert "elsewhere" in foreign[1]
+    assert "ropeway calibrate" in foreign[1]
+    assert str(missing) in absent[1]
+
+
+@pytest.mark.parametrize("found", ["0.31.0", "0.32.1", "0.33.0+cpu", None])
+def test_another_vllm_is_refused_by_its_version(found: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(_: str) -> str:
+        if found is None:
+            raise PackageNotFoundError
+        return found
+
+    monkeypatch.setattr(cache.pin, "version", version)
+    with pytest.raises(VersionMismatchError, match=r"needs vLLM 0\.32\.0") as refused:
+        check_vllm_version()
+    assert (found or "none").partition("+")[0] in str(refused.value)
+
+
+def test_a_local_build_of_the_right_vllm_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache.pin, "version", lambda _: "0.32.0+cpu")
+    check_vllm_version()
