@@ -1,0 +1,1 @@
+"""Measures Ropeway against stock vLLM over HTTP."""

@@ -1,0 +1,153 @@
+"""The measurements: which two requests make a pair, and what is compared of them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from loadtests.ratios import AtMost, Ratio, Verdict, Within
+from loadtests.stream import Timing, stream
+from loadtests.workload import Workload
+
+Quantities = dict[str, float]
+"""Seconds by the name of what took them."""
+
+Arm = Callable[[int], Awaitable[Quantities]]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One promise: a quantity of `measured`, as a ratio to the same of `baseline`."""
+
+    name: str
+    quantity: str
+    promise: Within | AtMost
+
+
+@dataclass(slots=True)
+class Measurement:
+    """Two arms that are measured in turns; each call of an arm is told the pair's number."""
+
+    name: str
+    baseline: Arm
+    measured: Arm
+    lines: Sequence[Line]
+    pairs: list[tuple[Quantities, Quantities]] = field(default_factory=list)
+
+    async def warm_up(self, number: int) -> None:
+        """Run both arms once, for nothing."""
+        await self.baseline(number)
+        await self.measured(number)
+
+    async def add_pair(self, number: int) -> None:
+        """Measure both arms; the order alternates from pair to pair."""
+        if number % 2:
+            measured = await self.measured(number)
+            self.pairs.append((await self.baseline(number), measured))
+        else:
+            baseline = await self.baseline(number)
+            self.pairs.append((baseline, await self.measured(number)))
+
+    def results(self) -> list["Result"]:
+        """What the pairs say of each line."""
+        return [Result.of(line, self.pairs) for line in self.lines]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line with its numbers; `pairs` are (baseline, measured) in seconds."""
+
+    line: Line
+    ratio: Ratio
+    verdict: Verdict
+    pairs: tuple[tuple[float, float], ...]
+
+    @staticmethod
+    def of(line: Line, pairs: Sequence[tuple[Quantities, Quantities]]) -> "Result":
+        """The line's ratio and verdict."""
+        values = tuple((a[line.quantity], b[line.quantity]) for a, b in pairs)
+        ratio = Ratio.of_pairs(values)
+        return Result(line, ratio, line.promise.verdict(ratio), values)
+
+
+@dataclass(slots=True)
+class Asker:
+    """Sends a workload's requests and keeps count of what was hit in the prefix cache."""
+
+    client: httpx.AsyncClient
+    workload: Workload
+    timings: list[Timing] = field(default_factory=list)
+
+    @property
+    def hit_rate(self) -> float:
+        """Cached tokens over prompt tokens of everything that was asked."""
+        prompt = sum(timing.prompt_tokens for timing in self.timings)
+        return sum(timing.cached_tokens for timing in self.timings) / prompt if prompt else 0.0
+
+    async def ask(self, url: str, body: dict[str, Any]) -> Timing:
+        """One streamed request."""
+        timing = await stream(self.client, url, body)
+        self.timings.append(timing)
+        return timing
+
+    def single(self, url: str, tokens: int, max_tokens: int, qgpm: bool = False) -> Arm:
+        """An arm of one request: its TTFT and, where more than one token is asked for, time per token."""
+
+        async def run(number: int) -> Quantities:
+            body = self.workload.body(tokens, number, max_tokens, qgpm)
+            timing = await self.ask(url, body)
+            return {"ttft": timing.first_token, "per_token": timing.per_token}
+
+        return run
+
+    def crowd(self, url: str, requests: int, tokens: int, max_tokens: int) -> Arm:
+        """An arm of concurrent requests: seconds until the last one is done."""
+
+        async def run(number: int) -> Quantities:
+            bodies = [self.workload.body(tokens, requests * number + i, max_tokens) for i in range(requests)]
+            started = time.perf_counter()
+            await asyncio.gather(*(self.ask(url, body) for body in bodies))
+            return {"seconds": time.perf_counter() - started}
+
+        return run
+
+
+def measurements(
+    asker: Asker, stock: str, ropeway: str, plain_tokens: int, lengths: Sequence[int], max_tokens: int
+) -> list[Measurement]:
+    """All measurements on the servers at the two addresses; `lengths` are QGPM's prompt lengths in tokens."""
+    return [
+        Measurement(
+            "plain",
+            asker.single(stock, plain_tokens, max_tokens),
+            asker.single(ropeway, plain_tokens, max_tokens),
+            [
+                Line(f"plain TTFT, {plain_tokens:,} tokens / stock", "ttft", Within()),
+                Line("plain time per token / stock", "per_token", Within()),
+            ],
+        ),
+        Measurement(
+            "throughput",
+            asker.crowd(stock, 8, 200, max_tokens),
+            asker.crowd(ropeway, 8, 200, max_tokens),
+            [Line("plain throughput, 8 at a time / stock", "seconds", Within())],
+        ),
+        *(_qgpm(asker, ropeway, tokens, max_tokens, first=tokens == lengths[0]) for tokens in lengths),
+    ]
+
+
+def _qgpm(asker: Asker, url: str, tokens: int, max_tokens: int, first: bool) -> Measurement:
+    """QGPM against plain on one server; time per token at the first length only."""
+    output = max_tokens if first else 2
+    lines = [Line(f"QGPM TTFT, {tokens:,} tokens / plain", "ttft", AtMost(2.1))]
+    if first:
+        lines.append(Line("QGPM time per token / plain", "per_token", Within()))
+    return Measurement(
+        f"qgpm {tokens}",
+        asker.single(url, tokens, output),
+        asker.single(url, tokens, output, qgpm=True),
+        lines,
+    )
