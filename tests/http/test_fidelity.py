@@ -39,13 +39,12 @@ SETUPS = (
     Setup("default", 2048, 128),
 )
 
+LONG = (pytest.mark.long, pytest.mark.timeout(3600))
+
 
 def served(*short: Setup) -> pytest.MarkDecorator:
     """Run under every set-up, of which only `short` ones belong to the quick tests."""
-    params = [
-        pytest.param(setup, id=str(setup), marks=() if setup in short else pytest.mark.long)
-        for setup in SETUPS
-    ]
+    params = [pytest.param(setup, id=str(setup), marks=() if setup in short else LONG) for setup in SETUPS]
     return pytest.mark.parametrize("target", params, indirect=True)
 
 
@@ -170,12 +169,13 @@ def check_relevance(target: Target, prompt: Prompt) -> None:
     expected, _ = target.model.reference.relevance(
         prompt.tokens, target.model.heads, prompt.query_rows, prompt.spans, prompt.silent
     )
-    answers = [target.relevance(prompt), target.relevance(prompt)]
-    assert answers[0]["tokens"] == {"prompt": len(prompt.tokens), "cached": 0}
-    # The block that holds the first query row is computed again.
+    answers = [target.relevance(prompt) for _ in range(3)]
+    # Windowed layers keep what stands before the first query row only once a second request asked for it;
+    # the block that holds that row is always computed again.
     block = target.setup.block
-    assert answers[1]["tokens"]["cached"] == prompt.query_rows[0] // block * block
-    for name, answer in zip(("cold", "warm"), answers, strict=True):
+    assert answers[0]["tokens"] == {"prompt": len(prompt.tokens), "cached": 0}
+    assert answers[2]["tokens"]["cached"] == prompt.query_rows[0] // block * block
+    for name, answer in zip(("cold", "second", "warm"), answers, strict=True):
         sentences = answer["sentences"]
         assert [(sentence["start"], sentence["end"]) for sentence in sentences] == prompt.spans
         assert [(sentence["start_char"], sentence["end_char"]) for sentence in sentences] == prompt.sentences
@@ -209,7 +209,7 @@ def test_both_passes_together_are_the_reference_with_the_ranks_found(target: Tar
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif(not can_compile()[0], reason="needs a C++ compiler")
 @pytest.mark.parametrize("stock_first", [True, False], ids=["stock-first", "ours-first"])
 def test_one_compile_cache_serves_stock_and_ours(
