@@ -86,9 +86,10 @@ class RopewayEngine(AsyncLLM):
 
         `timeout` in seconds.
         """
-        if self.output_handler is not None and not self.get_num_unfinished_requests():
+        handler = getattr(self, "output_handler", None)  # missing where the engine did not start
+        if handler is not None and not self.get_num_unfinished_requests():
             # Otherwise it would report the end of its engine as a failure.
-            cancel_task_threadsafe(self.output_handler)
+            cancel_task_threadsafe(handler)
         super().shutdown(max(timeout or 0, _CLEANUP_SECONDS))
 
     def _start(self, inner: Inner, intent: Intent) -> PromptRun:

@@ -118,13 +118,16 @@ def _interrupt(*_: object) -> None:
 async def _engine(args: Namespace, heads: HeadProfile | None) -> AsyncIterator[RopewayEngine]:
     engine_args = AsyncEngineArgs.from_cli_args(args)
     config = _configured(engine_args, heads)
-    engine = RopewayEngine.from_vllm_config(
-        vllm_config=config,
-        usage_context=UsageContext.OPENAI_API_SERVER,
-        enable_log_requests=engine_args.enable_log_requests,
-        aggregate_engine_logging=engine_args.aggregate_engine_logging,
-        disable_log_stats=engine_args.disable_log_stats,
-    )
+    try:
+        engine = RopewayEngine.from_vllm_config(
+            vllm_config=config,
+            usage_context=UsageContext.OPENAI_API_SERVER,
+            enable_log_requests=engine_args.enable_log_requests,
+            aggregate_engine_logging=engine_args.aggregate_engine_logging,
+            disable_log_stats=engine_args.disable_log_stats,
+        )
+    except RuntimeError as error:
+        raise StartError("the engine did not start: its own error is above") from error
     try:
         await engine.reset_mm_cache()
         yield engine
