@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cache.extra_args import ScoreTask
+from tests.support.asks import Ask
 from tests.support.cases import Case, Oracle
 from tests.support.checkpoints import WINDOW, make
 from tests.support.engine import Engine, started
@@ -78,6 +80,15 @@ def test_a_prompt_that_shares_a_half_whose_window_is_gone(engine: Engine, oracle
     answers = engine.run(second.moved(), second.scored(at=1))
     assert answers[0].logprobs == oracle.moved(second)
     assert oracle.hears(second, answers[1])
+
+
+def test_a_question_that_begins_the_prompt_is_never_skipped(engine: Engine) -> None:
+    task = ScoreTask.of([0, 1, 99], [(40, 60), (60, 90)], [])
+    first, again = (engine.answer(Ask(Case(70, 100).prompt, task=task)) for _ in range(2))
+    assert first.cached == again.cached == 0
+    assert first.relevance is not None
+    assert again.relevance is not None
+    assert first.relevance.tolist() == again.relevance.tolist()
 
 
 def test_preemption_changes_nothing(engine: Engine, oracle: Oracle) -> None:

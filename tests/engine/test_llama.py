@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cache.extra_args import ScoreTask
 from positional.modulation import Modulation
 from tests.support.asks import Ask
 from tests.support.cases import Case, Oracle
@@ -174,6 +175,15 @@ def test_score_passes_beside_other_requests(engine: Engine, oracle: Oracle) -> N
     assert oracle.hears(cases[1], answers[1])
     assert answers[2].relevance is None
     assert answers[2].logprobs == oracle.moved(cases[2])
+
+
+def test_a_question_that_begins_the_prompt_is_never_skipped(engine: Engine) -> None:
+    task = ScoreTask.of([0, 1, 99], [(40, 60), (60, 90)], [])
+    first, again = (engine.answer(Ask(Case(70, 100).prompt, task=task)) for _ in range(2))
+    assert first.cached == again.cached == 0
+    assert first.relevance is not None
+    assert again.relevance is not None
+    assert first.relevance.tolist() == again.relevance.tolist()
 
 
 def test_preemption_changes_nothing(engine: Engine, oracle: Oracle) -> None:

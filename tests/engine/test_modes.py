@@ -52,6 +52,7 @@ def mode(model: Path, **options: Any) -> Any:
     return started(model, HEADS, max_num_batched_tokens=64, **options)
 
 
+@pytest.mark.long
 def test_wrapped_modules_of_adapters_leave_positions_alone(model: Path, oracle: Oracle) -> None:
     with mode(model, enable_lora=True, max_lora_rank=8) as engine:
         check(engine, oracle)

@@ -86,13 +86,19 @@ def test_what_is_not_covered_is_refused_by_name(kind: str, refusals: dict[str, A
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folders = {}
-    for architecture in ("qwen3", "granite", "phi3", "qwen2"):
+    for architecture in ("qwen3", "granite", "phi3"):
         folders[architecture] = make(architecture, tmp_path_factory.mktemp(architecture), max_positions=512)  # type: ignore[arg-type]
     for rule, numbers in SCALED.items():
         parameters = {"rope_type": rule, "rope_theta": 10_000.0, **numbers}
         folders[rule] = make(
             "llama", tmp_path_factory.mktemp(rule), max_positions=512, rope_parameters=parameters
         )
+    folders["short"] = make(
+        "llama",
+        tmp_path_factory.mktemp("short"),
+        max_positions=256,
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0},
+    )
     late = make("gemma3", tmp_path_factory.mktemp("late"), layers=6, max_positions=512)
     config = json.loads((late / "config.json").read_text())
     config["layer_types"] = ["sliding_attention"] * 3 + ["full_attention"] * 3
@@ -111,7 +117,7 @@ def maps(plan: Any) -> list[str]:
     return [layer["map"] for layer in plan["layers"]]
 
 
-@pytest.mark.parametrize("kind", ["qwen3", "granite", "phi3", "qwen2", *SCALED])
+@pytest.mark.parametrize("kind", ["qwen3", "granite", "phi3", *SCALED])
 def test_models_of_full_attention_are_split_in_half(kind: str, accepted: dict[str, Any]) -> None:
     assert maps(accepted[kind]) == ["broad", "broad", "sharp", "sharp"]
 
@@ -121,6 +127,10 @@ def test_a_scaled_profile_is_read_with_its_numbers(rule: str, accepted: dict[str
     (profile,) = accepted[rule]["profiles"].values()
     assert profile["rope_type"] == rule
     assert {name: profile[name] for name in SCALED[rule]} == SCALED[rule]
+
+
+def test_a_table_shorter_than_the_longest_request_is_refused(accepted: dict[str, Any]) -> None:
+    assert "has rotary rows for 256 positions: --max-model-len must not be 512" in accepted["short"]
 
 
 def test_the_halves_count_all_layers(accepted: dict[str, Any]) -> None:
