@@ -52,8 +52,9 @@ class PositionalRunning(GPUModelRunner):
         self.positional.before_forward(positions, self.input_batch, starts)
         output = super()._model_forward(input_ids, positions, *args, **kwargs)
         slot_mapping = get_forward_context().slot_mapping
-        if isinstance(slot_mapping, Mapping):
-            self._tables |= self.positional.after_forward(slot_mapping, self.input_batch, starts)
+        if not isinstance(slot_mapping, Mapping):
+            raise TypeError("microbatch overlap gives slots per microbatch, which the key shadow cannot use")
+        self._tables |= self.positional.after_forward(slot_mapping, self.input_batch, starts)
         return output
 
     def sample_tokens(self, grammar_output: GrammarOutput | None) -> Any:
