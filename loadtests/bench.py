@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -145,6 +146,8 @@ def read_shadow(client: httpx.Client, url: str) -> Shadow:
 def main(arguments: Sequence[str]) -> int:
     """Start both servers, measure, print; 0 if every promise holds."""
     options = Options.parse(arguments)
+    # Otherwise the servers would outlive a benchmark that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     model = options.model or str(default_model.fetch())
     flags = [model, *serve_flags(options)]
     console = Console()
