@@ -12,6 +12,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.http.servers import (
+    BLOCK,
     CROWDED_CHUNK,
     CROWDED_LENGTH,
     MODEL,
@@ -214,7 +215,9 @@ def test_four_hundred_requests_with_one_token_remainders(server: Server, checkpo
 def test_forty_requests_of_the_default_model(default_model_path: Path, chunk: int) -> None:
     arguments = [
         *(str(default_model_path), *TINY, "--served-model-name", MODEL, "--enable-prompt-tokens-details"),
-        *("--kv-cache-memory-bytes", "2G", "--max-num-batched-tokens", str(chunk)),
+        # Blocks of the CPU's own 128 tokens would leave many of the short prompts without a whole one.
+        *("--block-size", str(BLOCK), "--kv-cache-memory-bytes", "2G"),
+        *("--max-num-batched-tokens", str(chunk)),
     ]
     requests = drawn(
         AutoTokenizer.from_pretrained(default_model_path),
