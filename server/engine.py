@@ -100,8 +100,8 @@ class RopewayEngine(AsyncLLM):
             preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record))
             intent.preparing.append(preparing)
         run = PromptRun(inner, record, self.metrics, intent, preparing)
+        self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)
-        self.records.add(intent.response_id(inner.request_id), record)
         return run
 
     async def _prepare_timed(

@@ -32,13 +32,18 @@ def evidence_relevance(
     evidence's tokens; this marks its sentences.
     """
     regions = _regions(located.sentences)
-    scores: dict[int, float] = {}
+    # Finding a text takes time, so each is looked for once: where it came first, with its highest score.
+    texts: dict[str, tuple[int, float]] = {}
     for index, (passage, score) in enumerate(passages):
+        first, highest = texts.get(passage, (index, float("-inf")))
+        texts[passage] = first, max(highest, UNSCORED if score is None else score)
+    scores: dict[int, float] = {}
+    for passage, (index, value) in texts.items():
         touched = list(_touched(prompt.text, located.sentences, regions, passage))
         if not touched:
             raise LocateError(f"evidence[{index}]", "does not occur in the context", passage)
         for sentence in touched:
-            scores[sentence] = max(scores.get(sentence, float("-inf")), UNSCORED if score is None else score)
+            scores[sentence] = max(scores.get(sentence, float("-inf")), value)
     count = len(located.sentences)
     others = [index for index in range(count) if index not in scores]
     order = [*sorted(scores, key=lambda index: (-scores[index], index)), *others]

@@ -58,6 +58,6 @@ def _carried(body: bytes) -> str | None:
         return None
     try:
         content: Any = json.loads(body)
-    except ValueError:  # not JSON, or not decodable: the endpoint itself says so
+    except (ValueError, RecursionError):  # not JSON, not decodable, too deep: the endpoint itself says so
         return None
     return next((name for name in FIELDS if isinstance(content, dict) and name in content), None)

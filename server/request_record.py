@@ -104,8 +104,14 @@ class RecordStore:
         self._kept = kept
         self._records: OrderedDict[str, list[PromptRecord]] = OrderedDict()
 
-    def add(self, request_id: str, record: PromptRecord) -> None:
-        """Keep another prompt's record of a request; the oldest request goes where there are too many."""
+    def add(self, request_id: str, record: PromptRecord, first: bool = True) -> None:
+        """Keep the record of a request's first or another prompt.
+
+        A request whose caller gave it the id of an earlier one takes its place; where there are too many, the
+        oldest goes.
+        """
+        if first:
+            self._records.pop(request_id, None)
         self._records.setdefault(request_id, []).append(record)
         while len(self._records) > self._kept:
             self._records.popitem(last=False)

@@ -31,7 +31,7 @@ def _engine(request: Request) -> RopewayEngine:
     return engine
 
 
-@router.get("/v1/requests/{request_id}")
+@router.get("/v1/requests/{request_id:path}")  # a caller may choose an id that holds a slash
 async def get_request(request_id: str, request: Request) -> JSONResponse:
     """What was done for a recent request, by the id of its response."""
     record = _engine(request).records.describe(request_id)

@@ -180,6 +180,14 @@ def test_an_escaped_name_is_the_same_name(server: Server) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/completions"])
+def test_a_body_nested_too_deep_is_refused(server: Server, path: str) -> None:
+    deep = 100_000
+    body = f'{{"model": "{MODEL}", "prompt": "text", "qgpm": {"[" * deep}{"]" * deep}}}'
+    headers = {"Content-Type": "application/json"}
+    assert httpx.post(f"{server.url}{path}", content=body, headers=headers).status_code == 400
+
+
 def test_rope_is_refused_where_qgpm_is_taken(server: Server) -> None:
     _assert_refused(
         post(server, "/v1/completions", prompt=PROMPT, rope={"base": 1}), "rope", ["not supported"]

@@ -154,6 +154,23 @@ def test_the_last_thousand_requests_are_kept() -> None:
     assert store.describe("id-5") is not None
 
 
+def test_a_repeated_id_has_the_record_of_the_last_request() -> None:
+    store = RecordStore()
+    for tokens in (1, 2, 3):
+        store.add("id", PromptRecord(0.0, tokens))
+    store.add("id", PromptRecord(0.0, 4), first=False)
+    described = store.describe("id")
+    assert described is not None
+    assert [prompt["tokens"]["prompt"] for prompt in described["prompts"]] == [3, 4]
+
+
+def test_an_id_that_the_caller_chose_finds_the_last_record(server: Server) -> None:
+    for qgpm in (True, False):
+        answer = complete(server, request_id="team/7", qgpm=qgpm)
+    assert answer["id"] == "cmpl-team/7"
+    assert record(server, answer)["mode"] == "plain"
+
+
 def test_the_plan_of_the_model_can_be_read(server: Server) -> None:
     plan = server.get("/v1/positional").json()
     assert [layer["map"] for layer in plan["layers"]] == ["broad", "broad", "sharp", "sharp"]

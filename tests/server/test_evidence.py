@@ -141,3 +141,11 @@ def test_repeated_passages_in_repeated_texts_take_seconds_at_most() -> None:
     relevance = evidence_relevance(prompt, located, [("Go! " * 25_000, None), ("o", 0.5)])
     assert time.monotonic() - begun < 20  # comparing at every place takes minutes
     assert relevance.count == 50_001
+
+
+def test_many_passages_of_one_text_take_seconds_at_most() -> None:
+    prompt, located = located_of("Go! " * 5_000 + "Stop.")
+    begun = time.monotonic()
+    relevance = evidence_relevance(prompt, located, [("o", float(score)) for score in range(20_000)])
+    assert time.monotonic() - begun < 20  # looking for each takes minutes
+    assert relevance.count == 5_001
