@@ -110,7 +110,7 @@ def _parse(body: dict[str, Any]) -> Body:
         parsed: Body = kind.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        name = ".".join(map(str, first["loc"]))
+        name = str(first["loc"][0]) if first["loc"] else "body"  # what follows names types, not fields
         raise RequestError(f"{name}: {first['msg']}", name) from error
     return parsed
 

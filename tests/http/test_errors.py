@@ -180,6 +180,11 @@ def test_an_escaped_name_is_the_same_name(server: Server) -> None:
     )
 
 
+def test_a_bad_prompt_of_the_score_pass_is_named(server: Server) -> None:
+    _assert_refused(post(server, "/v1/qgpm/relevance", prompt=5), "prompt", ["list"])
+    _assert_refused(post(server, "/v1/qgpm/relevance", messages="text"), "messages", ["list"])
+
+
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/completions"])
 def test_a_body_nested_too_deep_is_refused(server: Server, path: str) -> None:
     deep = 100_000
