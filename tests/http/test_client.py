@@ -152,7 +152,7 @@ def test_a_closed_stream_frees_its_memory(client: openai.OpenAI, server: Server,
     }
     before = metric(server, "ropeway_requests_total", **labels, outcome="aborted")
     stream = client.chat.completions.create(
-        model=MODEL, messages=MESSAGES, max_tokens=3000, stream=True,
+        model=MODEL, messages=MESSAGES, max_tokens=3000, n=8, stream=True,  # long enough to be seen running
         extra_body={"qgpm": qgpm, "ignore_eos": True},
     )  # fmt: skip
     received = [next(stream) for _ in range(3)]
