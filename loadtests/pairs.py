@@ -141,7 +141,7 @@ def measurements(
 
 def _qgpm(asker: Asker, url: str, tokens: int, max_tokens: int, first: bool) -> Measurement:
     """QGPM against plain on one server; time per token at the first length only."""
-    output = max_tokens if first else 2
+    output = max_tokens if first else min(max_tokens, 8)
     lines = [Line(f"QGPM TTFT, {tokens:,} tokens / plain", "ttft", AtMost(2.1))]
     if first:
         lines.append(Line("QGPM time per token / plain", "per_token", Within()))

@@ -41,5 +41,7 @@ class Workload:
             "max_tokens": max_tokens,
             "temperature": 0,
             "ignore_eos": True,
+            # An end token that is ignored must still be seen to arrive.
+            "skip_special_tokens": False,
         }
         return {**body, "qgpm": True} if qgpm else body
