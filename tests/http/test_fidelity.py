@@ -70,7 +70,9 @@ def test_evidence_moves_tokens_as_in_the_reference(target: Target, length: int) 
     say(f"{target.setup}, {length} tokens, modulated against the reference", differences)
     print(f"moved by {moved}")
     assert max(differences) < TOLERANCE
-    assert min(moved) > 0.1
+    # With the evidence at the end of a short prompt, little stands elsewhere than in a plain one.
+    assert min(moved) > 10 * TOLERANCE
+    assert max(moved) > 0.1
 
 
 @served(LLAMA_64)
