@@ -90,7 +90,7 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
     address, sock = _bind(args)
     try:
         async with _engine(args, heads) as engine:
-            app = await _app(args, engine)
+            app = await _app(args, engine, heads)
             announcing = asyncio.create_task(_announce(address, sock, engine))
             stopped = await _listen(app, args, sock)
             announcing.cancel()
@@ -154,12 +154,11 @@ def _configured(engine_args: AsyncEngineArgs, heads: HeadProfile | None) -> Vllm
     return config
 
 
-async def _app(args: Namespace, engine: RopewayEngine) -> FastAPI:
+async def _app(args: Namespace, engine: RopewayEngine, heads: HeadProfile | None) -> FastAPI:
     tasks = await engine.get_supported_tasks()
     plan = (await engine.collective_rpc("describe_positions"))[0]
     modulates = any(layer["map"] != "standard" for layer in plan["layers"])
-    heads = _head_profile(args) if modulates else None
-    engine.open(Abilities(modulates, heads, args.qgpm == "on"), Metrics())
+    engine.open(Abilities(modulates, heads if modulates else None, args.qgpm == "on"), Metrics())
     args.middleware = [*args.middleware, f"{FieldRefusal.__module__}.{FieldRefusal.__name__}"]
     app = build_app(args, tasks, engine.model_config)
     app.include_router(routes.router)
