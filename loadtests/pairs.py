@@ -17,6 +17,9 @@ Quantities = dict[str, float]
 
 Arm = Callable[[int], Awaitable[Quantities]]
 
+# A server that has just answered still spins on its cores for a moment, which the next one would pay for.
+SETTLING_SECONDS = 1.5
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -45,15 +48,20 @@ class Measurement:
     async def add_pair(self, number: int) -> None:
         """Measure both arms; the order alternates from pair to pair."""
         if number % 2:
-            measured = await self.measured(number)
-            self.pairs.append((await self.baseline(number), measured))
+            measured = await _settled(self.measured, number)
+            self.pairs.append((await _settled(self.baseline, number), measured))
         else:
-            baseline = await self.baseline(number)
-            self.pairs.append((baseline, await self.measured(number)))
+            baseline = await _settled(self.baseline, number)
+            self.pairs.append((baseline, await _settled(self.measured, number)))
 
     def results(self) -> list["Result"]:
         """What the pairs say of each line."""
         return [Result.of(line, self.pairs) for line in self.lines]
+
+
+async def _settled(arm: Arm, number: int) -> Quantities:
+    await asyncio.sleep(SETTLING_SECONDS)
+    return await arm(number)
 
 
 @dataclass(frozen=True, slots=True)
