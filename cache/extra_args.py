@@ -7,15 +7,18 @@ reserved: only the engine client may set them, after it refused a client's own (
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from positional.modulation import Modulation
+from positional.profile import Profile
 
 PREFIX = "ropeway_"
 MODULATION = "ropeway_modulation"
+PROFILE = "ropeway_profile"
 SCORE_TASK = "ropeway_score_task"
 ARRIVAL = "ropeway_arrival"
 FIRST = "ropeway_first"
@@ -97,6 +100,16 @@ def modulation_of(extra_args: Mapping[str, Any] | None) -> Modulation | None:
     """The modulation of a request, None when all its coordinates are the standard ones."""
     data = (extra_args or {}).get(MODULATION)
     return None if data is None else Modulation.from_bytes(data)
+
+
+# Requests share few rules, and one object each lets a step compute the rows of a rule together.
+_read_profile = lru_cache(maxsize=256)(Profile.from_bytes)
+
+
+def profile_of(extra_args: Mapping[str, Any] | None) -> Profile | None:
+    """The profile that a request rotates by, None where it is the model's own."""
+    data = (extra_args or {}).get(PROFILE)
+    return None if data is None else _read_profile(data)
 
 
 def score_task_of(extra_args: Mapping[str, Any] | None) -> ScoreTask | None:

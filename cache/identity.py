@@ -4,8 +4,9 @@ vLLM hashes each full block over its tokens, its parent's hash and `extra keys`.
 request adds one key to every block that holds a token behind its protected prefix: the digest of the
 segments that touch the block and of the numbers that turn scores into strides. As hashes chain, a
 block's hash covers the segments of all blocks before it, which with these decide every position in the
-block. Blocks of standard coordinates get no key, so plain requests, score passes and protected prefixes
-share them.
+block. A request that rotates by another profile than the model's own adds that profile's digest to every
+block. Blocks of standard coordinates under the model's own profile get no key, so plain requests, score
+passes and protected prefixes share them.
 """
 
 import struct
@@ -16,8 +17,9 @@ from typing import Any
 from vllm.v1.core import block_pool, kv_cache_utils
 from vllm.v1.request import Request
 
-from cache.extra_args import modulation_of
-from positional.modulation import Modulation
+from cache.extra_args import modulation_of, profile_of
+from positional.modulation import ENDLESS, Modulation
+from positional.profile import Profile
 
 TAG = "ropeway"
 _ATTRIBUTE = "ropeway_identity"
@@ -25,25 +27,33 @@ _MARK = "ropeway_installed"
 
 
 class RequestIdentity:
-    """The block keys of one request with modulated coordinates."""
+    """The block keys of one request with modulated coordinates, a profile of its own, or both."""
 
-    __slots__ = ("_header", "_modulation", "_standard_until")
+    __slots__ = ("_header", "_modulation", "_profile_key", "_standard_until")
 
-    def __init__(self, modulation: Modulation) -> None:
+    def __init__(self, modulation: Modulation | None, profile: Profile | None) -> None:
         self._modulation = modulation
-        self._standard_until = modulation.standard_until
-        self._header = struct.pack(
-            "<3d", modulation.anchor_length, modulation.gate_width, modulation.stride_floor
-        )
+        digest = b"" if profile is None else profile.digest
+        self._profile_key = None if profile is None else (TAG, digest.hex())
+        self._standard_until = ENDLESS
+        self._header = struct.pack("<Q", len(digest)) + digest
+        if modulation is not None:
+            self._standard_until = modulation.standard_until
+            self._header += struct.pack(
+                "<3d", modulation.anchor_length, modulation.gate_width, modulation.stride_floor
+            )
 
     def block_key(self, start: int, end: int) -> tuple[str, str] | None:
-        """Key of the block of tokens [start, end), None where all of them stand at standard places."""
-        if end <= self._standard_until:
-            return None
+        """Key of the block of tokens [start, end).
+
+        None where all of them stand at standard places under the model's own profile.
+        """
         modulation = self._modulation
+        if modulation is None or end <= self._standard_until:
+            return self._profile_key
         first = bisect_right(modulation.starts, start) - 1
         last = bisect_left(modulation.starts, end)
-        digest = sha256(struct.pack("<4sQ", b"seg1", last - first) + self._header)
+        digest = sha256(struct.pack("<4sQ", b"seg2", last - first) + self._header)
         for segment in range(first, last):
             digest.update(
                 struct.pack(
@@ -60,8 +70,10 @@ def identity_of(request: Request) -> RequestIdentity | None:
     """The request's identity, derived once from the data that its worker rotates by."""
     if not hasattr(request, _ATTRIBUTE):
         parameters = request.sampling_params
-        modulation = modulation_of(parameters.extra_args if parameters else None)
-        setattr(request, _ATTRIBUTE, None if modulation is None else RequestIdentity(modulation))
+        extra_args = parameters.extra_args if parameters else None
+        modulation, profile = modulation_of(extra_args), profile_of(extra_args)
+        plain = modulation is None and profile is None
+        setattr(request, _ATTRIBUTE, None if plain else RequestIdentity(modulation, profile))
     identity: RequestIdentity | None = getattr(request, _ATTRIBUTE)
     return identity
 

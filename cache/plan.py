@@ -68,7 +68,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class LayerPlan:
-    """All layers in order. `profile` is that of the modulated layers, None where there are none."""
+    """All layers in order.
+
+    `profile` is the main one, which a request's own replaces: that of the full-attention layers, where
+    there are none the only one; None where several windowed kinds have one each.
+    """
 
     layers: tuple[Layer, ...]
     profile: Profile | None
@@ -78,10 +82,19 @@ class LayerPlan:
         """Full-attention rotary layers: those that rotate by broad or sharp."""
         return tuple(layer for layer in self.layers if layer.map != "standard")
 
+    @property
+    def mapped(self) -> tuple[Layer, ...]:
+        """Layers of the main profile, windowed ones too: those that follow a request's profile."""
+        return tuple(layer for layer in self.layers if layer.profile == self.profile)
+
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/positional`; `inverse_frequencies` and numbers of every profile in use."""
         profiles = {layer.profile.digest.hex()[:16]: layer.profile.describe() for layer in self.layers}
-        return {"layers": [layer.describe() for layer in self.layers], "profiles": profiles}
+        return {
+            "layers": [layer.describe() for layer in self.layers],
+            "profile": None if self.profile is None else self.profile.digest.hex()[:16],
+            "profiles": profiles,
+        }
 
 
 def read_plan(model: nn.Module, config: VllmConfig) -> LayerPlan:
@@ -92,10 +105,15 @@ def read_plan(model: nn.Module, config: VllmConfig) -> LayerPlan:
     expected = config.model_config.hf_text_config.num_hidden_layers
     if [layer.index for layer in layers] != list(range(expected)):
         raise UnsupportedModelError(f"{len(layers)} attention layers found where the config has {expected}")
-    profiles = {layer.profile for layer in layers if layer.map != "standard"}
-    if len(profiles) > 1:
+    return LayerPlan(layers, _main_profile(layers))
+
+
+def _main_profile(layers: tuple[Layer, ...]) -> Profile | None:
+    full = {layer.profile for layer in layers if layer.map != "standard"}
+    if len(full) > 1:
         raise UnsupportedModelError("the full-attention layers do not all rotate by one RoPE profile")
-    return LayerPlan(layers, next(iter(profiles), None))
+    candidates = full or {layer.profile for layer in layers}
+    return candidates.pop() if len(candidates) == 1 else None
 
 
 def _index(layer: Layer) -> int:

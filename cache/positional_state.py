@@ -1,4 +1,4 @@
-"""What the worker knows of positions: the plan in force, and each running request's coordinates."""
+"""What the worker knows of positions: the plan in force, and each running request's placement."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,17 +11,17 @@ from vllm.v1.core.sched.output import NewRequestData, SchedulerOutput
 from vllm.v1.kv_cache_interface import KVCacheConfig
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
-from cache.extra_args import modulation_of, score_task_of
+from cache.extra_args import modulation_of, profile_of, score_task_of
 from cache.key_shadow import KeyShadow
 from cache.key_tap import KeyTap
+from cache.placement import Placement
 from cache.plan import read_plan
 from cache.relevance_heads import TappedLayer, check_heads, tapped_layers
 from cache.relevance_output import pack
 from cache.rotary import MappedRotary, stock_table
 from cache.score_pass import ScorePass
 from cache.settings import EngineSettings
-from cache.step_phases import MODULATED_MAPS, ModulatedSpan, StepPhases
-from positional.coordinates import Coordinates
+from cache.step_phases import PlacedSpan, StepPhases
 
 
 class PositionalState:
@@ -49,7 +49,7 @@ class PositionalState:
         self._taps = {tapped.layer: self._make_tap(tapped) for tapped in self._tapped}
         self._shadows: dict[int, KeyShadow] = {}
         self._groups: dict[int, int] = {}
-        self._coordinates: dict[str, Coordinates] = {}
+        self._placements: dict[str, Placement] = {}
         self._score_passes: dict[str, ScorePass] = {}
         self._phases = self._install(model)
 
@@ -65,23 +65,24 @@ class PositionalState:
         )
 
     def _install(self, model: nn.Module) -> StepPhases | None:
-        """Give every modulated layer the module of its map; layers of one map without a tap share one."""
-        if self.plan.profile is None:
+        """Give every layer of the main profile the module of its map; layers without a tap share theirs."""
+        layers = self.plan.mapped
+        if not layers:
             return None
-        stock = model.get_submodule(f"{self.plan.modulated[0].owner}.rotary_emb")
+        stocks = {layer.index: model.get_submodule(f"{layer.owner}.rotary_emb") for layer in layers}
         phases = StepPhases(
-            stock_table(stock).to(self._device),
+            stock_table(stocks[layers[0].index]).to(self._device),
             self._config.scheduler_config.max_num_batched_tokens,
-            self.plan.profile,
             self._config.model_config.dtype,
+            sorted({layer.map for layer in layers}),
         )
-        shared = {name: MappedRotary(stock, phases.rows[name], phases.index, None) for name in MODULATED_MAPS}
-        for layer in self.plan.modulated:
-            tap = self._taps.get(layer.index)
-            rotary = shared[layer.map]
-            if tap is not None:
-                rotary = MappedRotary(stock, phases.rows[layer.map], phases.index, tap)
-            model.get_submodule(layer.owner).rotary_emb = rotary
+        made: dict[tuple[int, str, int], MappedRotary] = {}
+        for layer in layers:
+            stock, tap = stocks[layer.index], self._taps.get(layer.index)
+            key = id(stock), layer.map, id(tap)
+            if key not in made:
+                made[key] = MappedRotary(stock, phases.rows[layer.map], phases.index, tap)
+            model.get_submodule(layer.owner).rotary_emb = made[key]
         return phases
 
     def shadow_bytes_per_token(self) -> int:
@@ -109,7 +110,7 @@ class PositionalState:
     def follow(self, scheduled: SchedulerOutput) -> None:
         """Forget finished requests and read what new ones carry; once per request."""
         for request_id in scheduled.finished_req_ids:
-            self._coordinates.pop(request_id, None)
+            self._placements.pop(request_id, None)
             self._score_passes.pop(request_id, None)
         for request in scheduled.scheduled_new_reqs:
             self._follow_request(request)
@@ -118,9 +119,10 @@ class PositionalState:
         extra_args = request.sampling_params.extra_args if request.sampling_params else None
         if not extra_args:
             return
-        modulation = modulation_of(extra_args)
-        if modulation is not None and self.plan.profile is not None:
-            self._coordinates[request.req_id] = Coordinates.from_modulation(modulation, self.plan.profile)
+        if self.plan.profile is not None:
+            placement = Placement.of(modulation_of(extra_args), profile_of(extra_args), self.plan.profile)
+            if placement is not None:
+                self._placements[request.req_id] = placement
         task = score_task_of(extra_args)
         if task is not None:
             self._score_passes[request.req_id] = ScorePass(task)
@@ -130,8 +132,8 @@ class PositionalState:
         if self._phases is None:
             return
         spans = [
-            ModulatedSpan(self._coordinates[request_id], row, token, count)
-            for request_id, row, token, count in _scheduled(self._coordinates, batch, starts)
+            PlacedSpan(self._placements[request_id], row, token, count)
+            for request_id, row, token, count in _scheduled(self._placements, batch, starts)
         ]
         self._phases.fill(positions, spans)
 

@@ -15,6 +15,8 @@ Pairing = Literal["half", "interleaved"]
 ParameterValue = float | int | bool | str | None | tuple[float, ...]
 
 ROPE_TYPES = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
+_MAGIC = b"RWP1"
+_HEAD = struct.Struct("<4s?Q2d")
 _NOT_RULE = ("rope_theta", "rope_type", "type", "partial_rotary_factor")
 
 
@@ -58,6 +60,8 @@ class Profile:
             raise ProfileError("frequencies", len(self.frequencies), f"must be {self.planes}, one a plane")
         if not all(math.isfinite(frequency) and frequency > 0 for frequency in self.frequencies):
             raise ProfileError("frequencies", self.frequencies, "must be finite and positive")
+        if not (math.isfinite(self.attention_factor) and self.attention_factor > 0):
+            raise ProfileError("attention_factor", self.attention_factor, "must be finite and positive")
 
     @staticmethod
     def rope(base: float, rotary_dim: int, pairing: Pairing = "half") -> "Profile":
@@ -117,16 +121,36 @@ class Profile:
         """ω_m, float64 [planes]."""
         return torch.tensor(self.frequencies, dtype=torch.float64)
 
+    def to_bytes(self) -> bytes:
+        """Every number that decides a rotation: magic, pairing, planes, base, attention factor, frequencies.
+
+        The names and numbers that the frequencies were made from are not among them.
+        """
+        head = _HEAD.pack(_MAGIC, self.pairing == "half", self.planes, self.base, self.attention_factor)
+        return head + struct.pack(f"<{self.planes}d", *self.frequencies)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Profile":
+        """A profile that rotates as the one of `to_bytes` did; raises ProfileError on anything malformed."""
+        if len(data) < _HEAD.size:
+            raise ProfileError("profile", len(data), "has too few bytes")
+        magic, half, planes, base, attention_factor = _HEAD.unpack_from(data)
+        if magic != _MAGIC:
+            raise ProfileError("profile", magic, "has an unknown format")
+        if len(data) != _HEAD.size + 8 * planes:
+            raise ProfileError("profile", len(data), f"of {planes} planes has another size")
+        return Profile(
+            base,
+            2 * planes,
+            "half" if half else "interleaved",
+            attention_factor=attention_factor,
+            frequencies=struct.unpack_from(f"<{planes}d", data, _HEAD.size),
+        )
+
     @property
     def digest(self) -> bytes:
-        """SHA-256 over every number that decides a rotation, typed and length-prefixed."""
-        text = [self.pairing.encode()]
-        numbers = struct.pack("<qd", self.rotary_dim, self.attention_factor)
-        frequencies = struct.pack(f"<{len(self.frequencies)}d", *self.frequencies)
-        hasher = sha256(b"ropeway-profile-1")
-        for part in (*text, numbers, frequencies):
-            hasher.update(struct.pack("<Q", len(part)) + part)
-        return hasher.digest()
+        """SHA-256 of `to_bytes`."""
+        return sha256(self.to_bytes()).digest()
 
     def describe(self) -> dict[str, Any]:
         """JSON: the rule's numbers and the planes' inverse frequencies."""

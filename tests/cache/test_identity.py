@@ -36,7 +36,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def keys(modulation: Modulation, blocks: int = 6) -> list[tuple[str, str] | None]:
-    made = RequestIdentity(modulation)
+    made = RequestIdentity(modulation, None)
     return [made.block_key(start, start + BLOCK) for start in range(0, blocks * BLOCK, BLOCK)]
 
 

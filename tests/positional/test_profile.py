@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -370,3 +371,37 @@ def test_a_description_holds_the_rule_and_its_frequencies() -> None:
     assert described["rope_type"] == "longrope"
     assert described["long_factor"] == LONGROPE["long_factor"]
     assert described["inverse_frequencies"] == list(profile.frequencies)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_a_profile_rotates_the_same_after_its_journey(rule: str) -> None:
+    sent = Profile.from_config(llama(RULES[rule]), max_length=4 * NATIVE, pairing="interleaved")
+    received = Profile.from_bytes(sent.to_bytes())
+    assert received.digest == sent.digest
+    assert (received.frequencies, received.attention_factor) == (sent.frequencies, sent.attention_factor)
+    assert (received.base, received.rotary_dim, received.pairing) == (
+        sent.base,
+        sent.rotary_dim,
+        "interleaved",
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        PLAIN.to_bytes()[:-1],
+        PLAIN.to_bytes() + b"\0",
+        b"RWX1" + PLAIN.to_bytes()[4:],
+        PLAIN.to_bytes()[:20],
+    ],
+)
+def test_malformed_bytes_are_no_profile(data: bytes) -> None:
+    with pytest.raises(ProfileError, match="profile"):
+        Profile.from_bytes(data)
+
+
+def test_bytes_of_unusable_numbers_are_no_profile() -> None:
+    endless = PLAIN.to_bytes()[:-8] + struct.pack("<d", float("inf"))
+    with pytest.raises(ProfileError, match="finite"):
+        Profile.from_bytes(endless)
