@@ -19,6 +19,7 @@ Arm = Callable[[int], Awaitable[Quantities]]
 
 # A server that has just answered still spins on its cores for a moment, which the next one would pay for.
 SETTLING_SECONDS = 1.5
+REUSE_TOKENS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Result:
 
 @dataclass(slots=True)
 class Asker:
-    """Sends a workload's requests and keeps count of what was hit in the prefix cache."""
+    """Sends requests; counts what those hit in the prefix cache that should hit nothing."""
 
     client: httpx.AsyncClient
     workload: Workload
@@ -108,6 +109,26 @@ class Asker:
             body = self.workload.body(tokens, number, max_tokens, qgpm)
             timing = await self.ask(url, body)
             return {"ttft": timing.first_token, "per_token": timing.per_token}
+
+        return run
+
+    def plain_for_reuse(self, url: str, tokens: int) -> Arm:
+        """An arm of one plain request on a cold cache, to set beside `questions`."""
+
+        async def run(number: int) -> Quantities:
+            timing = await self.ask(url, self.workload.body(tokens, number, REUSE_TOKENS))
+            return {"question": timing.first_token, "again": timing.first_token}
+
+        return run
+
+    def questions(self, url: str, tokens: int) -> Arm:
+        """An arm that asks one document a question of its own with QGPM, then the same again: their TTFT."""
+
+        async def run(number: int) -> Quantities:
+            body = self.workload.question(number, tokens, REUSE_TOKENS)
+            first = await stream(self.client, url, body)
+            again = await stream(self.client, url, body)
+            return {"question": first.first_token, "again": again.first_token}
 
         return run
 
@@ -144,6 +165,15 @@ def measurements(
             [Line("plain throughput, 8 at a time / stock", "seconds", Within())],
         ),
         *(_qgpm(asker, ropeway, tokens, max_tokens, first=tokens == lengths[0]) for tokens in lengths),
+        Measurement(
+            f"reuse {lengths[-1]}",
+            asker.plain_for_reuse(ropeway, lengths[-1]),
+            asker.questions(ropeway, lengths[-1]),
+            [
+                Line(f"another QGPM question, {lengths[-1]:,} tokens / plain", "question", AtMost(1.25)),
+                Line("the same QGPM question again / plain", "again", AtMost(0.35)),
+            ],
+        ),
     ]
 
 

@@ -33,11 +33,21 @@ class Workload:
     def body(self, tokens: int, seed: int, max_tokens: int, qgpm: bool = False) -> dict[str, Any]:
         """A prompt of about `tokens` tokens whose text, but for the number, depends on `seed`."""
         self._made += 1
+        question = "Who carried the map of the harbour?"
+        return self._body(f"Report {self._made}.", tokens, seed, question, max_tokens, qgpm)
+
+    def question(self, number: int, tokens: int, max_tokens: int) -> dict[str, Any]:
+        """Question `number` on one document of about `tokens` tokens that stays the same, with QGPM."""
+        question = f"What was said of the harbour on the day of report {10_000_000 + number}?"
+        return self._body("The report.", tokens, 0, question, max_tokens, qgpm=True)
+
+    def _body(
+        self, title: str, tokens: int, seed: int, question: str, max_tokens: int, qgpm: bool
+    ) -> dict[str, Any]:
         sentences = max(round(tokens / self.per_sentence) - 2, 2)
-        text = f"Report {self._made}. {document(sentences, seed)}"
         body: dict[str, Any] = {
             "model": MODEL,
-            "prompt": f"{text}\n\nQuestion: Who carried the map of the harbour?\nAnswer:",
+            "prompt": f"{title} {document(sentences, seed)}\n\nQuestion: {question}\nAnswer:",
             "max_tokens": max_tokens,
             "temperature": 0,
             "ignore_eos": True,

@@ -1,3 +1,5 @@
+import pytest
+
 from loadtests.workload import Workload
 
 
@@ -35,3 +37,12 @@ def test_qgpm_is_asked_for_by_name_only() -> None:
     workload = Workload(per_sentence=12.0)
     assert "qgpm" not in workload.body(100, seed=1, max_tokens=9)
     assert workload.body(100, seed=1, max_tokens=9, qgpm=True)["qgpm"] is True
+
+
+def test_questions_differ_on_one_document_of_the_wanted_length() -> None:
+    workload = Workload(per_sentence=12.0)
+    first, second = (workload.question(number, tokens=500, max_tokens=4)["prompt"] for number in (1, 2))
+    assert first != second
+    assert first.partition("Question:")[0] == second.partition("Question:")[0]
+    assert workload.question(1, tokens=500, max_tokens=4)["prompt"] == first
+    assert len(first) == pytest.approx(len(workload.body(500, seed=0, max_tokens=4)["prompt"]), rel=0.05)
