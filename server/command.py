@@ -138,6 +138,7 @@ def complete(arguments: Sequence[str]) -> tuple[str, list[str]]:
         raise CommandError(str(error)) from error
     named = start_defaults.named_flags(rest) | frozenset(configured)
     added, note = start_defaults.compilation_arguments(named)
+    added += start_defaults.sharing_arguments(named)
     if model is None and "model" in configured:
         model = str(configured["model"])
     if model is None:

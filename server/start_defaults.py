@@ -15,6 +15,7 @@ COMPILATION_FLAGS = frozenset(
 )
 # Any of these is the user's own word on the cache's size; so is vLLM's VLLM_CPU_KVCACHE_SPACE.
 CACHE_FLAGS = frozenset({"kv-cache-memory-bytes", "gpu-memory-utilization", "num-gpu-blocks-override"})
+RETENTION_FLAG = "prefix-cache-retention-interval"
 # 46,000 tokens of the default model; all processes then fit into 4 GB. Without a word vLLM takes nearly all
 # of the machine's memory.
 CPU_CACHE = "1G"
@@ -65,6 +66,14 @@ def compilation_arguments(named: frozenset[str]) -> tuple[list[str], str]:
             f"compiling the model, since {reason}; this takes a minute or more (--enforce-eager does not)",
         )
     return ["--enforce-eager"], f"starting eager, since {reason}"
+
+
+def sharing_arguments(named: frozenset[str]) -> list[str]:
+    """The arguments to add so that on hybrid models an answer pass finds the windows of its score pass.
+
+    By vLLM's default a sliding-window group keeps little but the end of each prompt.
+    """
+    return [] if RETENTION_FLAG in named else [f"--{RETENTION_FLAG}", "None"]
 
 
 def default_model_arguments(named: frozenset[str], name: str) -> list[str]:

@@ -9,7 +9,10 @@ from server.start_defaults import (
     config_file,
     default_model_arguments,
     named_flags,
+    sharing_arguments,
 )
+
+DENSE = ["--prefix-cache-retention-interval", "None"]
 
 
 def test_flags_are_recognised_in_every_spelling_that_vllm_takes() -> None:
@@ -68,12 +71,17 @@ def test_the_default_model_is_local_and_small_unless_the_user_decides(
     assert default_model_arguments(own - {"gpu-memory-utilization"}, "tiny") == []
 
 
+def test_windows_are_kept_densely_unless_the_user_decides() -> None:
+    assert sharing_arguments(frozenset()) == DENSE
+    assert sharing_arguments(frozenset({"prefix-cache-retention-interval"})) == []
+
+
 def test_what_a_config_file_says_counts_as_said(tmp_path: Path) -> None:
     path = tmp_path / "vllm.yaml"
     path.write_text("model: some/model\nenforce_eager: true\n")
     assert config_file(["--config", str(path)]) == {"model": "some/model", "enforce-eager": True}
     model, arguments = command.complete(["--config", str(path)])
-    assert (model, arguments) == ("some/model", ["--config", str(path)])
+    assert (model, arguments) == ("some/model", ["--config", str(path), *DENSE])
 
 
 @pytest.mark.parametrize("content", ["- a\n- b\n", "a: ["])
@@ -88,10 +96,13 @@ def test_a_config_file_that_is_no_mapping_is_refused(tmp_path: Path, content: st
     "line",
     [["a/model", "--port", "1"], ["--port", "1", "--model", "a/model"], ["--model=a/model", "--port", "1"]],
 )
-def test_a_named_model_is_served_with_the_users_flags_alone(
+def test_a_named_model_is_served_with_the_users_flags(
     line: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command.complete([*line, "--enforce-eager"]) == ("a/model", ["--port", "1", "--enforce-eager"])
+    assert command.complete([*line, "--enforce-eager"]) == (
+        "a/model",
+        ["--port", "1", "--enforce-eager", *DENSE],
+    )
     assert "as the command line says" in capsys.readouterr().err
 
 
