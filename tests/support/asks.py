@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cache.extra_args import FIRST, MODULATION, SCORE_TASK, ScoreTask
+from cache.extra_args import FIRST, MODULATION, PROFILE, SCORE_TASK, ScoreTask
 from positional.modulation import Modulation
+from positional.profile import Profile
 from tests.support.forced import KEY
 
 
@@ -19,6 +20,7 @@ class Ask:
     prompt: Sequence[int]
     forced: Sequence[int] = (5,)
     modulation: Modulation | None = None
+    profile: Profile | None = None
     task: ScoreTask | None = None
     salt: str | None = None
     n: int = 1
@@ -33,6 +35,8 @@ class Ask:
         carried: dict[str, Any] = {KEY: list(self.forced)}
         if self.modulation is not None:
             carried[MODULATION] = self.modulation.to_bytes()
+        if self.profile is not None:
+            carried[PROFILE] = self.profile.to_bytes()
         if self.task is not None:
             carried[SCORE_TASK] = self.task.to_bytes()
         if self.first:

@@ -34,12 +34,15 @@ class Engine:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def run(self, *asks: Ask, preempt_before: Sequence[int] = ()) -> list[Answer]:
+    def run(
+        self, *asks: Ask, preempt_before: Sequence[int] = (), keeping_blocks: bool = False
+    ) -> list[Answer]:
         """Serve `asks` together. Before the given steps, all running requests are preempted.
 
-        The answers of aborted requests are left out.
+        The cache is dropped with them unless it is said to keep its blocks. The answers of aborted requests
+        are left out.
         """
-        answers: list[Answer] = self._call("run", asks, tuple(preempt_before))
+        answers: list[Answer] = self._call("run", asks, tuple(preempt_before), keeping_blocks)
         return answers
 
     def answer(self, ask: Ask) -> Answer:
@@ -50,6 +53,11 @@ class Engine:
     def forget(self) -> None:
         """Drop all cached blocks."""
         self._call("forget")
+
+    def block_hashes(self, ask: Ask) -> list[bytes]:
+        """The hashes that the engine core gives the full blocks of a request's prompt."""
+        hashes: list[bytes] = self._call("block_hashes", ask)
+        return hashes
 
     def state(self) -> dict[str, Any]:
         """What scheduler and worker hold now; see `engine_child.Driver.state`."""

@@ -1,5 +1,6 @@
 """The child's side of `tests.support.engine`: an engine, driven step by step."""
 
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
@@ -90,7 +91,9 @@ class Driver:
         self._served = 0
         self._preemptions: dict[str, int] = {}
 
-    def run(self, asks: tuple[Ask, ...], preempt_before: tuple[int, ...]) -> list[Answer]:
+    def run(
+        self, asks: tuple[Ask, ...], preempt_before: tuple[int, ...], keeping_blocks: bool
+    ) -> list[Answer]:
         """Serve requests together, step by step."""
         names = [f"r{self._served + number}" for number in range(len(asks))]
         self._served += len(asks)
@@ -103,7 +106,7 @@ class Driver:
                 self._add(name, waiting.pop(name))
             self.engine.abort_request([name for name, at in aborts if at == step])
             if step in preempt_before:
-                self.engine.reset_prefix_cache(reset_running_requests=True)
+                self._preempt(keeping_blocks)
             outputs = self.engine.step()
             self._preemptions |= {name: r.num_preemptions for name, r in self.scheduler.requests.items()}
             for output in outputs:
@@ -113,26 +116,32 @@ class Driver:
         aborted = {name for name, _ in aborts}
         return [answers[name] for name in names if name not in aborted]
 
+    def _preempt(self, keeping_blocks: bool) -> None:
+        if not keeping_blocks:
+            self.engine.reset_prefix_cache(reset_running_requests=True)
+            return
+        while self.scheduler.running:
+            self.scheduler._preempt_request(self.scheduler.running.pop(), time.monotonic())
+        # As a reset does it: what resumes in the step to come did not run in the one before.
+        self.scheduler.prev_step_scheduled_req_ids.clear()
+
     def _add(self, name: str, ask: Ask) -> None:
-        from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
-        from vllm.sampling_params import RequestOutputKind
 
         prompt = TokensPrompt(prompt_token_ids=list(ask.prompt))
         if ask.salt is not None:
             prompt["cache_salt"] = ask.salt
-        parameters = SamplingParams(
-            max_tokens=len(ask.forced),
-            temperature=1.0 if ask.n > 1 else 0.0,
-            ignore_eos=True,
-            detokenize=False,
-            logprobs=0,
-            prompt_logprobs=0 if ask.prompt_logprobs else None,
-            n=ask.n,
-            extra_args=ask.extra_args,
-            output_kind=RequestOutputKind.FINAL_ONLY,
+        self.engine.add_request(name, prompt, _parameters(ask))
+
+    def block_hashes(self, ask: Ask) -> list[bytes]:
+        """The hashes of a request's full blocks, made as the engine core makes them when it arrives."""
+        from vllm.v1.request import Request
+
+        hasher = self.engine.engine_core.engine_core.request_block_hasher
+        request = Request(
+            "hashed", list(ask.prompt), _parameters(ask), None, cache_salt=ask.salt, block_hasher=hasher
         )
-        self.engine.add_request(name, prompt, parameters)
+        return list(request.block_hashes)
 
     def forget(self) -> None:
         """Drop all cached blocks."""
@@ -155,6 +164,23 @@ class Driver:
             "followed": [*positional._coordinates, *positional._score_passes, *runner._tables],
             "row_pointers": [] if phases is None else [rows.data_ptr() for rows in phases.rows.values()],
         }
+
+
+def _parameters(ask: Ask) -> Any:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=len(ask.forced),
+        temperature=1.0 if ask.n > 1 else 0.0,
+        ignore_eos=True,
+        detokenize=False,
+        logprobs=0,
+        prompt_logprobs=0 if ask.prompt_logprobs else None,
+        n=ask.n,
+        extra_args=ask.extra_args,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
 
 
 def _answer(output: Any, step: int) -> Answer:
