@@ -161,7 +161,7 @@ class Driver:
             "shadow_bytes": positional.shadow_bytes,
             "blocks": cache.num_blocks,
             "preemptions": sum(self._preemptions.values()),
-            "followed": [*positional._coordinates, *positional._score_passes, *runner._tables],
+            "followed": [*positional._placements, *positional._score_passes, *runner._tables],
             "row_pointers": [] if phases is None else [rows.data_ptr() for rows in phases.rows.values()],
         }
 
