@@ -39,9 +39,7 @@ class RequestIdentity:
         self._header = struct.pack("<Q", len(digest)) + digest
         if modulation is not None:
             self._standard_until = modulation.standard_until
-            self._header += struct.pack(
-                "<3d", modulation.anchor_length, modulation.gate_width, modulation.stride_floor
-            )
+            self._header += struct.pack("<2d", modulation.anchor_length, modulation.gate_width)
 
     def block_key(self, start: int, end: int) -> tuple[str, str] | None:
         """Key of the block of tokens [start, end).
@@ -53,7 +51,10 @@ class RequestIdentity:
             return self._profile_key
         first = bisect_right(modulation.starts, start) - 1
         last = bisect_left(modulation.starts, end)
-        digest = sha256(struct.pack("<4sQ", b"seg2", last - first) + self._header)
+        # A floor below all scores lengthens no stride: it decides nothing.
+        lowest = min(*modulation.broad[first:last], *modulation.sharp[first:last])
+        floor = modulation.stride_floor if lowest < modulation.stride_floor else 0.0
+        digest = sha256(struct.pack("<4sQd", b"seg3", last - first, floor) + self._header)
         for segment in range(first, last):
             digest.update(
                 struct.pack(

@@ -58,17 +58,24 @@ class Modulation:
         gate_width: float,
         stride_floor: float,
     ) -> "Modulation":
-        """From (start, broad score, sharp score), merging neighbours of equal scores."""
+        """From (start, broad score, sharp score), merging neighbours of equal scores.
+
+        Token 0 stands at 0 whatever its score is, so a segment of it alone joins the next.
+        """
         merged: list[tuple[int, float, float]] = []
         for segment in segments:
             if not merged or merged[-1][1:] != segment[1:]:
                 merged.append(segment)
+        if len(merged) > 1 and merged[1][0] == 1:
+            merged[:2] = [(0, *merged[1][1:])]
         starts, broad, sharp = zip(*merged, strict=True)
         return Modulation(starts, broad, sharp, anchor_length, gate_width, stride_floor)
 
     @property
     def standard_until(self) -> int:
         """The first token that does not stand at its standard place on every plane of both maps."""
+        if self.stride_floor == 1:
+            return ENDLESS
         if (self.broad[0], self.sharp[0]) != (1.0, 1.0):
             return 1
         return self.starts[1] if len(self.starts) > 1 else ENDLESS

@@ -2,20 +2,23 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from vllm import SamplingParams
+from vllm.lora.request import LoRARequest
 from vllm.utils.hashing import sha256
 from vllm.v1.core import block_pool, kv_cache_utils
 from vllm.v1.request import Request
 
 from cache import identity
-from cache.extra_args import MODULATION, SCORE_TASK, ScoreTask
+from cache.extra_args import MODULATION, PROFILE, SCORE_TASK, ScoreTask
 from cache.identity import RequestIdentity
 from positional.modulation import Modulation, ModulationError
+from positional.profile import Profile, ProfileError
 
 BLOCK = 32
 TOKENS = list(range(1000, 1200))
@@ -31,7 +34,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "the first start": {"starts": (0, 41, 70, 100, 150)},
     "the anchor length": {"anchor_length": 20.5},
     "the gate width": {"gate_width": 0.6},
-    "the stride floor": {"stride_floor": 0.2},
+    "the stride floor": {"stride_floor": 0.35},
 }
 
 
@@ -48,10 +51,12 @@ def hashes() -> Any:
     hasher = kv_cache_utils.get_request_block_hasher(BLOCK, sha256)
 
     def of(
-        extra_args: dict[str, Any] | None = None, tokens: int = 200, salt: str | None = None
+        extra_args: dict[str, Any] | None = None, tokens: int = 200, salt: str | None = None, **more: Any
     ) -> list[bytes]:
         parameters = SamplingParams(extra_args=extra_args)
-        request = Request("r", TOKENS[:tokens], parameters, None, cache_salt=salt, block_hasher=hasher)
+        request = Request(
+            "r", TOKENS[:tokens], parameters, None, cache_salt=salt, block_hasher=hasher, **more
+        )
         return list(request.block_hashes)
 
     return of
@@ -69,6 +74,21 @@ def test_blocks_of_standard_places_have_no_key() -> None:
 
 def test_a_modulation_that_moves_nothing_has_no_keys() -> None:
     assert keys(Modulation((0,), (1.0,), (1.0,), 20.0, 0.5, 0.1)) == [None] * 6
+
+
+def test_a_floor_of_one_moves_nothing_and_has_no_keys() -> None:
+    assert keys(replace(MODULATION_40, stride_floor=1.0)) == [None] * 6
+
+
+def test_a_floor_below_all_scores_of_a_block_does_not_decide_its_key() -> None:
+    found, lower, acting = (keys(replace(MODULATION_40, stride_floor=f)) for f in (0.3, 0.1, 0.31))
+    assert found == lower
+    assert [a == b for a, b in zip(found, acting, strict=True)] == [True, False, False, False, False, True]
+
+
+def test_a_weak_first_token_alone_has_no_key() -> None:
+    segments = [(0, 0.3, 0.3), (1, 1.0, 1.0), (40, 0.4, 0.3), (70, 1.0, 1.0)]
+    assert keys(Modulation.of_segments(segments, 20.0, 0.5, 0.1))[0] is None
 
 
 def test_a_weak_first_sentence_has_a_key_from_the_first_block_on() -> None:
@@ -108,6 +128,29 @@ def test_a_salt_separates_modulated_blocks(hashes: Any) -> None:
     assert salted == hashes(carried(MODULATION_40), salt="tenant")
 
 
+def test_a_profile_separates_every_block(hashes: Any) -> None:
+    """vllm#30931: two that share a name, and differ in one number."""
+    profiles = [Profile.rope(base, 32) for base in (1e4, 1e4 + 2**-20)]
+    for modulation in ({}, carried(MODULATION_40)):
+        found = [hashes(modulation | {PROFILE: profile.to_bytes()}) for profile in profiles]
+        found.append(hashes(modulation))
+        for one, other in combinations(found, 2):
+            assert set(one).isdisjoint(other)
+        assert hashes(modulation | {PROFILE: profiles[0].to_bytes()}) == found[0]
+
+
+def test_two_adapters_of_one_name_share_nothing(hashes: Any) -> None:
+    """vllm#30931"""
+    for extra_args in (None, carried(MODULATION_40), {PROFILE: Profile.rope(1e4, 32).to_bytes()}):
+        found = [
+            hashes(extra_args, lora_request=LoRARequest("name", number, path))
+            for number, path in ((1, "/a"), (2, "/b"))
+        ]
+        found.append(hashes(extra_args))
+        for one, other in combinations(found, 2):
+            assert set(one).isdisjoint(other)
+
+
 def test_decoded_blocks_are_hashed_like_prompt_blocks(hashes: Any) -> None:
     identity.install()
     hasher = kv_cache_utils.get_request_block_hasher(BLOCK, sha256)
@@ -144,13 +187,23 @@ def test_what_lies_behind_a_block_does_not_decide_its_key(data: st.DataObject) -
 
 
 def test_keys_are_the_same_in_every_process() -> None:
-    code = "from tests.cache.test_identity import MODULATION_40, keys\nprint(keys(MODULATION_40))"
+    """They are of bytes alone, whatever Python's own hash of a string is in a process.
+
+    The root of vLLM's chain is as well, while PYTHONHASHSEED is not set and the hash is a cryptographic one.
+    """
+    code = "from tests.cache.test_identity import described\nprint(described())"
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONWARNINGS": "ignore"}
     result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == str(keys(MODULATION_40))
+    assert result.stdout.splitlines()[-1] == described()
+
+
+def described() -> str:
+    """The keys of a request that has every kind of them."""
+    made = RequestIdentity(MODULATION_40, Profile.rope(2e4, 32))
+    return str([made.block_key(start, start + BLOCK) for start in range(0, 200, BLOCK)])
 
 
 def test_installing_twice_is_harmless(hashes: Any) -> None:
@@ -166,3 +219,5 @@ def test_installing_twice_is_harmless(hashes: Any) -> None:
 def test_malformed_data_fail_instead_of_sharing_blocks(hashes: Any) -> None:
     with pytest.raises(ModulationError):
         hashes({MODULATION: b"nonsense"})
+    with pytest.raises(ProfileError):
+        hashes({PROFILE: b"nonsense"})

@@ -76,6 +76,16 @@ def test_tokens_before_the_first_low_score_are_standard(
     assert Modulation(starts, broad, sharp, 30.0, 0.5, 0.1).standard_until == until
 
 
+def test_a_floor_of_one_leaves_all_tokens_at_standard_places() -> None:
+    assert replace(PLAIN, stride_floor=1.0).standard_until == ENDLESS
+
+
+def test_the_score_of_token_0_alone_is_that_of_token_1() -> None:
+    found = Modulation.of_segments([(0, 0.3, 0.3), (1, 0.5, 0.2), (4, 1.0, 1.0)], 30.0, 0.5, 0.1)
+    assert (found.starts, found.broad, found.sharp) == ((0, 4), (0.5, 1.0), (0.2, 1.0))
+    assert Modulation.of_segments([(0, 0.3, 0.3), (1, 1.0, 1.0)], 30.0, 0.5, 0.1).starts == (0,)
+
+
 def packed(**changes: Any) -> bytes:
     """The bytes of `PLAIN` with some numbers changed, unchecked."""
     values: dict[str, Any] = {
