@@ -9,23 +9,24 @@ from vllm.outputs import RequestOutput
 from vllm.pooling_params import PoolingParams
 from vllm.sampling_params import SamplingParams
 from vllm.utils.async_utils import cancel_task_threadsafe
-from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 
 from cache.extra_args import ARRIVAL, reserved_names
 from server.fields import QGPMFields
 from server.intent import Intent, current_intent
+from server.invalidation import InvalidatingEngine
 from server.locate import Source
+from server.memo import RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import Abilities, PlainReason, Preparation, RequestError, prepare
 from server.request_record import PromptRecord, RecordStore
 from server.score_statistics import UserRequestsOutputProcessor
-from server.two_passes import Inner, PromptRun, Scores, score
+from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
 
 _CLEANUP_SECONDS = 10
 
 
-class RopewayEngine(AsyncLLM):
+class RopewayEngine(InvalidatingEngine):
     """AsyncLLM whose `generate` gives a request the positions that it asked for."""
 
     abilities: Abilities
@@ -33,10 +34,11 @@ class RopewayEngine(AsyncLLM):
     output_processor: OutputProcessor
     records: RecordStore
 
-    def open(self, abilities: Abilities, metrics: Metrics) -> None:
+    def open(self, abilities: Abilities, metrics: Metrics, memo: RelevanceMemo) -> None:
         """Say what the loaded model allows; before the first request."""
         self.abilities = abilities
         self.metrics = metrics
+        self.memo = memo
         self.records = RecordStore()
 
     def generate(
@@ -57,6 +59,7 @@ class RopewayEngine(AsyncLLM):
         return await score(
             Inner(super().generate, inner.prompt, inner.parameters, inner.request_id, inner.options),
             preparation,
+            score_arguments(preparation),
         )
 
     async def prepare(
@@ -99,7 +102,7 @@ class RopewayEngine(AsyncLLM):
             record.mode = "qgpm" if intent.fields.evidence is None else "evidence"
             preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record))
             intent.preparing.append(preparing)
-        run = PromptRun(inner, record, self.metrics, intent, preparing)
+        run = PromptRun(inner, record, self.metrics, self.memo, intent, preparing)
         self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)
         return run

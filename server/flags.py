@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
-from vllm.utils.argparse_utils import FlexibleArgumentParser
+from vllm.utils.argparse_utils import FlexibleArgumentParser, human_readable_int
+
+from server.memo import DEFAULT_BYTES
 
 DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
 Every flag of `vllm serve` keeps its meaning; those that Ropeway must set itself are refused by name."""
@@ -58,6 +60,7 @@ _REFUSALS = (
     Refusal("--prefill-context-parallel-size", _above_one, "context parallelism bypasses the key shadow"),
     Refusal("--api-server-count", _above_one, "records are kept in one API process; run several servers"),
     Refusal("--headless", bool, "a headless engine has no API process to run the two passes"),
+    Refusal("--memo-bytes", lambda value: value < 0, "memory cannot be negative; 0 keeps nothing"),
     Refusal("--grpc", bool, "only the HTTP server is Ropeway's"),
     Refusal("--grpc-port", _given, "only the HTTP server is Ropeway's"),
 )
@@ -79,6 +82,14 @@ def parser() -> FlexibleArgumentParser:
         metavar="FILE",
         help="the heads that relevance is read from (default: ropeway-heads.json in the model's folder, else "
         "the one that comes with the package for the model)",
+    )
+    ours.add_argument(
+        "--memo-bytes",
+        type=human_readable_int,
+        default=DEFAULT_BYTES,
+        metavar="N",
+        help="memory for the relevance of recent prompts, so that the same question again needs no score "
+        "pass; 0 keeps none (default: 64M)",
     )
     return make_arg_parser(made)
 

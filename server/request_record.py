@@ -23,7 +23,8 @@ _TOP = 10
 class PromptRecord:
     """What was done for one prompt of a request, written while it runs.
 
-    `seconds` count from the request's arrival for first_token and total, else are the stage's own.
+    `seconds` count from the request's arrival for first_token and total, else are the stage's own. `memo`:
+    relevance was remembered, so there was no score pass.
     """
 
     arrival: float
@@ -34,6 +35,7 @@ class PromptRecord:
     protected_prefix: int | None = None
     top: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[Stage, float] = field(default_factory=dict)
+    memo: bool = False
     score_cached: int | None = None
     answer_cached: int | None = None
     output_tokens: int = 0
@@ -61,6 +63,7 @@ class PromptRecord:
             "protected_prefix": self.protected_prefix,
             "top": self.top,
             "seconds": self.seconds,
+            "memo": self.memo,
             "tokens": {
                 "prompt": self.prompt_tokens,
                 "score_cached": self.score_cached,

@@ -14,6 +14,7 @@ from typing import Any
 import uvloop
 import vllm.envs as envs
 from fastapi import FastAPI
+from prometheus_client import REGISTRY
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.api_server.app_state import init_app_state
@@ -37,6 +38,8 @@ from server.engine import RopewayEngine
 from server.field_refusal import FieldRefusal
 from server.flags import FlagError, parse
 from server.handlers import ChatHandler, CompletionHandler
+from server.memo import RelevanceMemo
+from server.memo_metrics import MemoCollector
 from server.metrics import Metrics
 from server.preparation import Abilities
 
@@ -158,7 +161,10 @@ async def _app(args: Namespace, engine: RopewayEngine, heads: HeadProfile | None
     tasks = await engine.get_supported_tasks()
     plan = (await engine.collective_rpc("describe_positions"))[0]
     modulates = any(layer["map"] != "standard" for layer in plan["layers"])
-    engine.open(Abilities(modulates, heads if modulates else None, args.qgpm == "on"), Metrics())
+    heads = heads if modulates else None
+    memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
+    REGISTRY.register(MemoCollector(memo))
+    engine.open(Abilities(modulates, heads, args.qgpm == "on"), Metrics(), memo)
     args.middleware = [*args.middleware, f"{FieldRefusal.__module__}.{FieldRefusal.__name__}"]
     app = build_app(args, tasks, engine.model_config)
     app.include_router(routes.router)

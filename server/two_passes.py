@@ -18,6 +18,7 @@ from positional.modulation import Modulation
 from positional.qgpm import NothingToModulate, build_modulation
 from positional.relevance import standardise
 from server.intent import Intent
+from server.memo import MemoKey, RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import PlainReason, Preparation
 from server.request_record import PromptRecord
@@ -51,17 +52,22 @@ class Scores:
     cached: int
 
 
-async def score(inner: Inner, preparation: Preparation) -> Scores:
+def score_arguments(preparation: Preparation) -> dict[str, bytes]:
+    """What the score pass carries to the worker: with the tokens, all that decides what it finds."""
+    return {SCORE_TASK: preparation.score_task().to_bytes()}
+
+
+async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, bytes]) -> Scores:
     """Run the score pass under the request's own external id, so that one abort ends whichever runs.
 
-    Raises ScorePassError.
+    `carried`: its `score_arguments`. Raises ScorePassError.
     """
     parameters = SamplingParams(
         max_tokens=1,
         temperature=0.0,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        extra_args={SCORE_TASK: preparation.score_task().to_bytes()},
+        extra_args=dict(carried),
     )
     options = {name: inner.options[name] for name in _SHARED if name in inner.options}
     outputs = inner.generate(dict(inner.prompt), parameters, inner.request_id, **options)
@@ -83,6 +89,7 @@ class PromptRun:
     inner: Inner
     record: PromptRecord
     metrics: Metrics
+    memo: RelevanceMemo
     intent: Intent
     preparing: "asyncio.Task[Preparation | PlainReason] | None"
     _delta_tokens: int = field(default=0)
@@ -140,8 +147,9 @@ class PromptRun:
             if preparation.evidence is not None:
                 relevance = preparation.evidence.z
             else:
-                relevance = await self._score(preparation)
-                carried[FIRST] = True
+                relevance = await self._relevance(preparation)
+                if not self.record.memo:
+                    carried[FIRST] = True
             modulation = self._choose(preparation, relevance)
         except NothingToModulate as found:
             self.record.mode, self.record.reason = "plain", found.reason
@@ -150,11 +158,22 @@ class PromptRun:
             carried[MODULATION] = modulation.to_bytes()
         return carried
 
-    async def _score(self, preparation: Preparation) -> torch.Tensor:
+    async def _relevance(self, preparation: Preparation) -> torch.Tensor:
+        """z of the sentences, from the memo or a score pass."""
+        carried = score_arguments(preparation)
+        prompt, lora = self.inner.prompt, self.inner.options.get("lora_request")
+        tokens, salt = prompt["prompt_token_ids"], prompt.get("cache_salt")
+        key = MemoKey.of(self.memo.head_profile, tokens, salt, lora, carried)
+        known = self.memo.get(key)
+        if known is not None:
+            self.record.memo = True
+            return torch.frombuffer(bytearray(known), dtype=torch.float64)
+        generation = self.memo.generation
         started = time.perf_counter()
-        found = await score(self.inner, preparation)
+        found = await score(self.inner, preparation, carried)
         self.record.seconds["score"] = time.perf_counter() - started
         self.record.score_cached = found.cached
+        self.memo.put(key, found.z.numpy().tobytes(), generation)
         return found.z
 
     def _choose(self, preparation: Preparation, relevance: Sequence[float] | torch.Tensor) -> Modulation:

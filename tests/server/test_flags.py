@@ -26,6 +26,7 @@ REFUSED: dict[str, list[str]] = {
     "--decode-context-parallel-size": ["--decode-context-parallel-size", "2"],
     "--api-server-count": ["--api-server-count", "2"],
     "--headless": ["--headless"],
+    "--memo-bytes": ["--memo-bytes", "-1"],
     "--additional-config": ["--additional-config", '{"ropeway": {}}'],
 }
 
