@@ -19,8 +19,8 @@ from server.locate import Source
 from server.memo import RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import Abilities, PlainReason, Preparation, RequestError, prepare
+from server.rebuild import RebuildingOutputProcessor
 from server.request_record import PromptRecord, RecordStore
-from server.score_statistics import UserRequestsOutputProcessor
 from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
 
 _CLEANUP_SECONDS = 10
@@ -116,9 +116,9 @@ class RopewayEngine(InvalidatingEngine):
         return prepared
 
     def _run_output_handler(self) -> None:
-        if not isinstance(self.output_processor, UserRequestsOutputProcessor):
+        if not isinstance(self.output_processor, RebuildingOutputProcessor):
             stock = self.output_processor
-            self.output_processor = UserRequestsOutputProcessor(
+            self.output_processor = RebuildingOutputProcessor(
                 stock.tokenizer,
                 log_stats=stock.log_stats,
                 stream_interval=stock.stream_interval,
