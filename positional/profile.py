@@ -91,11 +91,11 @@ class Profile:
         Raises ProfileError for a rule that is missing or unknown.
         """
         config = copy.deepcopy(hf_config)
-        parameters = layer_parameters(config, layer_type)
+        parameters = _layer_parameters(config, layer_type)
         rope_type = str(parameters.get("rope_type", "default"))
         if rope_type not in ROPE_TYPES:
             raise ProfileError("rope_type", rope_type, f"must be one of {', '.join(ROPE_TYPES)}")
-        rotary_dim = int(head_dim(config) * float(parameters.get("partial_rotary_factor") or 1.0))
+        rotary_dim = int(_head_dim(config) * float(parameters.get("partial_rotary_factor") or 1.0))
         plain = Profile.rope(float(parameters["rope_theta"]), rotary_dim, pairing)
         if rope_type == "default":
             return plain
@@ -166,7 +166,7 @@ class Profile:
         }
 
 
-def layer_parameters(config: Any, layer_type: str | None) -> Mapping[str, Any]:
+def _layer_parameters(config: Any, layer_type: str | None) -> Mapping[str, Any]:
     """The rule of one layer type, in transformers' present spelling."""
     if hasattr(config, "standardize_rope_params"):
         config.standardize_rope_params()
@@ -179,8 +179,7 @@ def layer_parameters(config: Any, layer_type: str | None) -> Mapping[str, Any]:
     return rule
 
 
-def head_dim(config: Any) -> int:
-    """Width of one attention head that a transformers configuration declares."""
+def _head_dim(config: Any) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 

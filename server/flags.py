@@ -1,7 +1,8 @@
 """The command line of `ropeway serve`: vLLM's flags, ours, and the ones that cannot go together."""
 
+import json
 import os
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,30 @@ def parser() -> FlexibleArgumentParser:
         help="memory for the relevance of recent prompts, so that the same question again needs no score "
         "pass; 0 keeps none (default: 64M)",
     )
+    ours.add_argument(
+        "--rope-policy",
+        choices=("auto",),
+        help="auto: requests that do not say take the model's unscaled RoPE while prompt and max_tokens fit "
+        "its native window, else the declared scaled rule (default: the model's own rule)",
+    )
+    ours.add_argument(
+        "--rope-scaling",
+        type=_json_object,
+        metavar="JSON",
+        help="the scaled rule of the policy auto, in the spelling of transformers' rope_parameters (default: "
+        "the one in the model's config); --max-model-len then defaults to what it covers",
+    )
     return make_arg_parser(made)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"{text!r} is not a JSON object")
+    return value
 
 
 def parse(model: str | None, arguments: Sequence[str]) -> Namespace:

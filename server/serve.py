@@ -42,6 +42,8 @@ from server.memo import RelevanceMemo
 from server.memo_metrics import MemoCollector
 from server.metrics import Metrics
 from server.preparation import Abilities
+from server.rope_choice import ServedRope
+from server.rope_start import as_loaded, start_rope
 
 _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
@@ -92,8 +94,8 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
             manager(plugin)
     address, sock = _bind(args)
     try:
-        async with _engine(args, heads) as engine:
-            app = await _app(args, engine, heads)
+        async with _engine(args, heads) as (engine, rope):
+            app = await _app(args, engine, heads, rope)
             announcing = asyncio.create_task(_announce(address, sock, engine))
             stopped = await _listen(app, args, sock)
             announcing.cancel()
@@ -118,9 +120,11 @@ def _interrupt(*_: object) -> None:
 
 
 @asynccontextmanager
-async def _engine(args: Namespace, heads: HeadProfile | None) -> AsyncIterator[RopewayEngine]:
+async def _engine(
+    args: Namespace, heads: HeadProfile | None
+) -> AsyncIterator[tuple[RopewayEngine, ServedRope]]:
     engine_args = AsyncEngineArgs.from_cli_args(args)
-    config = _configured(engine_args, heads)
+    config, rope = _configured(engine_args, heads, args)
     try:
         engine = RopewayEngine.from_vllm_config(
             vllm_config=config,
@@ -133,38 +137,48 @@ async def _engine(args: Namespace, heads: HeadProfile | None) -> AsyncIterator[R
         raise StartError("the engine did not start: its own error is above") from error
     try:
         await engine.reset_mm_cache()
-        yield engine
+        yield engine, rope
     finally:
         engine.shutdown(timeout=config.shutdown_timeout)
 
 
-def _configured(engine_args: AsyncEngineArgs, heads: HeadProfile | None) -> VllmConfig:
-    """The engine's configuration with what Ropeway must set: worker, scheduler, settings.
+def _configured(
+    engine_args: AsyncEngineArgs, heads: HeadProfile | None, args: Namespace
+) -> tuple[VllmConfig, ServedRope]:
+    """The engine's configuration with what Ropeway must set: worker, scheduler, settings, RoPE's rules.
 
-    Raises StartError for a model that cannot be read or flags that do not fit it, and UnsupportedModelError.
+    Raises StartError for a model that cannot be read, FlagError for flags that do not fit it, and
+    UnsupportedModelError.
     """
     settings = EngineSettings(() if heads is None else heads.pairs)
     engine_args.additional_config = {**(engine_args.additional_config or {}), **settings.to_config()}
     kind = "CPU" if current_platform.is_cpu() else "GPU"
     engine_args.worker_cls = f"cache.worker.Ropeway{kind}Worker"
     try:
+        rope = start_rope(engine_args, args.rope_policy == "auto", args.rope_scaling)
+        engine_args.hf_overrides = rope.hf_overrides
+        engine_args.max_model_len = rope.max_model_len
         config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
+    except FlagError:
+        raise
     except (OSError, ValueError) as error:
         raise StartError(f"{engine_args.model} cannot be served: {error}") from error
     refuse_by_name(config)
     scheduler = "RopewayAsyncScheduler" if config.scheduler_config.async_scheduling else "RopewayScheduler"
     config.scheduler_config.scheduler_cls = f"cache.scheduler.{scheduler}"
-    return config
+    return config, rope.served
 
 
-async def _app(args: Namespace, engine: RopewayEngine, heads: HeadProfile | None) -> FastAPI:
+async def _app(
+    args: Namespace, engine: RopewayEngine, heads: HeadProfile | None, rope: ServedRope
+) -> FastAPI:
     tasks = await engine.get_supported_tasks()
     plan = (await engine.collective_rpc("describe_positions"))[0]
     modulates = any(layer["map"] != "standard" for layer in plan["layers"])
     heads = heads if modulates else None
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
-    engine.open(Abilities(modulates, heads, args.qgpm == "on"), Metrics(), memo)
+    engine.open(Abilities(modulates, heads, args.qgpm == "on"), as_loaded(rope, plan), Metrics(), memo)
     args.middleware = [*args.middleware, f"{FieldRefusal.__module__}.{FieldRefusal.__name__}"]
     app = build_app(args, tasks, engine.model_config)
     app.include_router(routes.router)
