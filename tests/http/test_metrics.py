@@ -28,7 +28,13 @@ def _counts(server: Server, mode: str) -> dict[str, float]:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_user_request_is_counted_once(server: Server, mode: str, stream: bool) -> None:
-    body: dict[str, Any] = {"max_tokens": 5, "ignore_eos": True, "stream": stream, "qgpm": MODES[mode]}
+    body: dict[str, Any] = {
+        "max_tokens": 5,
+        "ignore_eos": True,
+        "stream": stream,
+        "qgpm": MODES[mode],
+        "cache_salt": f"counted {stream}",
+    }
     before = _counts(server, mode)
     assert post(server, "/v1/completions", prompt=PROMPT, **body).status_code == 200
     after = _counts(server, mode)

@@ -23,7 +23,7 @@ from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 
-FIELDS = {"mode", "sentences", "protected_prefix", "top", "seconds", "tokens", "outcome"}
+FIELDS = {"mode", "sentences", "protected_prefix", "top", "seconds", "memo", "tokens", "outcome"}
 
 
 @pytest.mark.parametrize("ask", [chat, complete])
@@ -38,10 +38,11 @@ FIELDS = {"mode", "sentences", "protected_prefix", "top", "seconds", "tokens", "
 def test_a_record_tells_what_was_done(
     server: Server, ask: Any, qgpm: Any, mode: str, stages: set[str]
 ) -> None:
-    response = ask(server, qgpm=qgpm)
+    response = ask(server, qgpm=qgpm, cache_salt=f"record {ask.__name__}")
     found = record(server, response)
     assert set(found) == {"id", *FIELDS}
     assert (found["id"], found["mode"], found["outcome"]) == (response["id"], mode, "success")
+    assert found["memo"] is False
     assert set(found["tokens"]) == {"prompt", "score_cached", "answer_cached", "output"}
     assert found["tokens"]["prompt"] == response["usage"]["prompt_tokens"]
     assert found["tokens"]["output"] == response["usage"]["completion_tokens"] == 4
@@ -127,7 +128,8 @@ def test_usage_counts_as_cached_only_what_no_pass_computed(server: Server) -> No
     """On a cold cache the answer pass finds what the score pass left, and the user is told of none of it."""
     sentences = [row["text"].strip() for row in relevance(server, prompt=PROMPT)["sentences"]]
     cold = complete(server, cache_salt="cold", qgpm=True)
-    warm = complete(server, cache_salt="cold", qgpm=True)
+    # Another context, so that there is another score pass.
+    warm = complete(server, cache_salt="cold", qgpm={"context": DOCUMENT[: len(DOCUMENT) // 2]})
     first, second = record(server, cold)["tokens"], record(server, warm)["tokens"]
     assert first["score_cached"] == 0
     assert _cached(cold) == 0
