@@ -1,10 +1,13 @@
 """Endpoints without our fields refuse them by name, since their bodies ignore fields they do not know."""
 
 import json
+from http import HTTPStatus
 from typing import Any
 
-from starlette.responses import JSONResponse
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.error_response import error_response
 
 FIELDS = ("qgpm", "rope")
 # /invocations leads to the same two handlers.
@@ -12,14 +15,17 @@ _WITH_FIELDS = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/qgpm/r
 
 
 class FieldRefusal:
-    """ASGI middleware: 400 for a JSON body that carries our fields to an endpoint without them."""
+    """ASGI middleware: 400 for a JSON body that carries our fields to an endpoint without them.
+
+    It reads whole bodies, so it stands behind all others: who has no key is refused before.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] in _WITH_FIELDS:
+        if scope["type"] != "http" or not _may_carry(scope):
             await self._app(scope, receive, send)
             return
         messages = await _read(receive)
@@ -27,13 +33,19 @@ class FieldRefusal:
         if name is None:
             await self._app(scope, _replay(messages, receive), send)
             return
-        error = {
-            "message": f"{name} works on /v1/chat/completions and /v1/completions, not on {scope['path']}",
-            "type": "BadRequestError",
-            "param": name,
-            "code": 400,
-        }
-        await JSONResponse({"error": error}, status_code=400)(scope, receive, send)
+        message = f"{name} works on /v1/chat/completions and /v1/completions, not on {_path(scope)}"
+        await error_response(HTTPStatus.BAD_REQUEST, message, name)(scope, receive, send)
+
+
+def _may_carry(scope: Scope) -> bool:
+    if scope["method"] != "POST" or _path(scope) in _WITH_FIELDS:
+        return False
+    return not Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
+
+
+def _path(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))  # a proxy may leave it there
 
 
 async def _read(receive: Receive) -> list[Message]:

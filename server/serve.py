@@ -15,6 +15,7 @@ import uvloop
 import vllm.envs as envs
 from fastapi import FastAPI
 from prometheus_client import REGISTRY
+from starlette.middleware import Middleware
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.api_server.app_state import init_app_state
@@ -179,8 +180,8 @@ async def _app(
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
     engine.open(Abilities(modulates, heads, args.qgpm == "on"), as_loaded(rope, plan), Metrics(), memo)
-    args.middleware = [*args.middleware, f"{FieldRefusal.__module__}.{FieldRefusal.__name__}"]
     app = build_app(args, tasks, engine.model_config)
+    app.user_middleware.append(Middleware(FieldRefusal))  # the last one is the innermost
     app.include_router(routes.router)
     await init_app_state(engine, app.state, args, tasks)
     app.state.ropeway_plan = plan
