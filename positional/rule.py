@@ -100,8 +100,9 @@ class Rule:
         return {"rope_theta": self.base, "rope_type": self.rope_type, **parameters}
 
     def describe(self) -> dict[str, Any]:
-        """JSON: `rope_parameters` and the window in tokens."""
-        return {**self.rope_parameters(), "window": self.window}
+        """JSON: base and scaling as a request may give them, and the window in tokens."""
+        scaling = self.rope_parameters()
+        return {"base": scaling.pop("rope_theta"), "scaling": scaling, "window": self.window}
 
 
 @dataclass(frozen=True, slots=True)
