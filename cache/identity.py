@@ -41,6 +41,16 @@ class RequestIdentity:
             self._standard_until = modulation.standard_until
             self._header += struct.pack("<2d", modulation.anchor_length, modulation.gate_width)
 
+    @property
+    def modulated(self) -> bool:
+        """Whether some tokens stand at modulated coordinates."""
+        return self._modulation is not None
+
+    @property
+    def standard_until(self) -> int:
+        """The length of the protected prefix in tokens."""
+        return self._standard_until
+
     def block_key(self, start: int, end: int) -> tuple[str, str] | None:
         """Key of the block of tokens [start, end).
 

@@ -21,6 +21,11 @@ class KeyShadow:
         """Bytes allocated."""
         return self._keys.nbytes
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that one slot takes."""
+        return self._keys[:, 0].numel() * self._keys.itemsize
+
     def write(self, slots: torch.Tensor, keys: torch.Tensor) -> None:
         """Keep `keys` [kv heads, ≥ tokens, width] under `slots` int64 [tokens]; −1 is padding."""
         rows = torch.where(slots < 0, self._spare, slots)

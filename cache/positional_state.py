@@ -1,6 +1,6 @@
 """What the worker knows of positions: the plan in force, and each running request's placement."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from vllm.v1.core.sched.output import NewRequestData, SchedulerOutput
 from vllm.v1.kv_cache_interface import KVCacheConfig
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
+from cache.accounting import Pool, cache_pool, shadow_pool
 from cache.extra_args import modulation_of, profile_of, score_task_of
 from cache.key_shadow import KeyShadow
 from cache.key_tap import KeyTap
@@ -102,10 +103,10 @@ class PositionalState:
             self._groups[tapped.layer] = group
             self._shadows[tapped.layer] = KeyShadow(heads, slots, width, tap.keys.dtype, self._device)
 
-    @property
-    def shadow_bytes(self) -> int:
-        """Bytes allocated for key shadows on this rank."""
-        return sum(shadow.nbytes for shadow in self._shadows.values())
+    def describe_memory(self, cache: KVCacheConfig, tensors: Sequence[torch.Tensor]) -> tuple[Pool, Pool]:
+        """This rank's pools: that of the cache, of which `tensors` are views, and the shadow's."""
+        pool = cache_pool(cache, tensors, {layer.attention: layer.index for layer in self.plan.layers})
+        return pool, shadow_pool(pool, self._shadows)
 
     def follow(self, scheduled: SchedulerOutput) -> None:
         """Forget finished requests and read what new ones carry; once per request."""

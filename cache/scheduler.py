@@ -8,14 +8,19 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.request_queue import FCFSRequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.engine import EngineCoreOutputs
+from vllm.v1.engine.core import EngineCore
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request
 
 from cache import identity
+from cache.cache_meter import CacheMeter
 from cache.extra_args import FIRST, score_task_of
 from cache.pin import check_vllm_version
 from cache.relevance_output import RELEVANCE, RelevanceRunnerOutput
 from cache.settings import EngineSettings
+
+DESCRIBE_CACHE = "ropeway_describe_cache"
+"""A utility of the engine core, for the API process: `PositionalScheduling.describe_cache`."""
 
 _FIRST_ROW = "ropeway_first_row"
 
@@ -36,6 +41,8 @@ class PositionalScheduling(Scheduler):
             raise UnsupportedEngineError(
                 "KV connectors and KV offloading bring keys that the key shadow does not hold: not covered"
             )
+        self._meter = CacheMeter(self)
+        setattr(EngineCore, DESCRIBE_CACHE, _describe_cache)
 
     def add_request(self, request: Request) -> None:
         """Queue a request; an answer pass goes before those that wait, as its score pass waited for it."""
@@ -63,6 +70,15 @@ class PositionalScheduling(Scheduler):
         boundary = num_tokens + num_uncached if num_uncached else 0
         return manager.create_kv_cache_blocks(blocks), num_tokens, boundary, False
 
+    def _update_after_schedule(self, scheduler_output: SchedulerOutput) -> None:
+        super()._update_after_schedule(scheduler_output)
+        for scheduled in scheduler_output.scheduled_new_reqs:
+            self._meter.note_hit(self.requests[scheduled.req_id], scheduled.num_computed_tokens)
+
+    def describe_cache(self) -> dict[str, Any]:
+        """The state of the cache's blocks and what was counted, as JSON types; see `CacheMeter.describe`."""
+        return self._meter.describe()
+
     def update_from_output(
         self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
     ) -> dict[int, EngineCoreOutputs]:
@@ -83,6 +99,10 @@ class RopewayScheduler(PositionalScheduling, Scheduler):
 
 class RopewayAsyncScheduler(PositionalScheduling, AsyncScheduler):
     """vLLM's asynchronous scheduler under Ropeway."""
+
+
+def _describe_cache(core: EngineCore) -> dict[str, Any]:
+    return core.scheduler.describe_cache()
 
 
 def _first_query_row(request: Request) -> int | None:

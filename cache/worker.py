@@ -30,10 +30,10 @@ class PositionalWorker(Worker):
         return min(count * per_layer[spec] for spec, count in Counter(specs).items())
 
     def describe_positions(self) -> dict[str, Any]:
-        """The layer plan, and the bytes of key shadow and KV cache; called by the API process at start."""
-        state = self.model_runner.positional
-        cache_bytes = sum(tensor.size for tensor in self.model_runner.kv_cache_config.kv_cache_tensors)
-        return {**state.plan.describe(), "shadow_bytes": state.shadow_bytes, "cache_bytes": cache_bytes}
+        """The layer plan, and this rank's pools of memory; called by the API process at start."""
+        runner = self.model_runner
+        pools = runner.positional.describe_memory(runner.kv_cache_config, runner.kv_caches)
+        return {"plan": runner.positional.plan.describe(), "pools": [pool.to_json() for pool in pools]}
 
 
 class RopewayCPUWorker(PositionalWorker, CPUWorker):

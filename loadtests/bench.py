@@ -139,8 +139,8 @@ async def run(options: Options, stock: Server, ropeway: Server) -> Report:
 
 def read_shadow(client: httpx.Client, url: str) -> Shadow:
     """The bytes that Ropeway says its key shadow and its KV cache take."""
-    described = client.get(f"{url}/v1/positional").json()
-    return Shadow(described["shadow_bytes"], described["cache_bytes"])
+    pools = {pool["name"]: pool["bytes_total"] for pool in client.get(f"{url}/v1/cache").json()["pools"]}
+    return Shadow(pools["shadow"], pools["kv"])
 
 
 def main(arguments: Sequence[str]) -> int:

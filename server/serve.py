@@ -34,7 +34,9 @@ from cache.head_profile import HeadProfile, HeadProfileError, find, load
 from cache.pin import VersionMismatchError, check_vllm_version
 from cache.plan import UnsupportedModelError, refuse_by_name
 from cache.settings import EngineSettings
-from server import routes
+from server import cache_route, routes
+from server.cache_account import CacheAccount
+from server.cache_metrics import keep_fresh
 from server.engine import RopewayEngine
 from server.field_refusal import FieldRefusal
 from server.flags import FlagError, parse
@@ -174,7 +176,8 @@ async def _app(
     args: Namespace, engine: RopewayEngine, heads: HeadProfile | None, rope: ServedRope
 ) -> FastAPI:
     tasks = await engine.get_supported_tasks()
-    plan = (await engine.collective_rpc("describe_positions"))[0]
+    ranks = await engine.collective_rpc("describe_positions")
+    plan = ranks[0]["plan"]
     modulates = any(layer["map"] != "standard" for layer in plan["layers"])
     heads = heads if modulates else None
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
@@ -183,8 +186,12 @@ async def _app(
     app = build_app(args, tasks, engine.model_config)
     app.user_middleware.append(Middleware(FieldRefusal))  # the last one is the innermost
     app.include_router(routes.router)
+    app.include_router(cache_route.router)
+    account = CacheAccount(engine, [rank["pools"] for rank in ranks])
+    keep_fresh(app, account)
     await init_app_state(engine, app.state, args, tasks)
     app.state.ropeway_plan = plan
+    app.state.ropeway_cache = account
     app.state.openai_serving_chat = ChatHandler(app.state.openai_serving_chat, engine)
     app.state.openai_serving_completion = CompletionHandler(app.state.openai_serving_completion, engine)
     return app

@@ -50,6 +50,16 @@ class Engine:
         (answer,) = self.run(ask)
         return answer
 
+    def memories(self, *asks: Ask, preempt_before: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Serve `asks` together; where the cache's memory goes behind every step."""
+        memories: list[dict[str, Any]] = self._call("memories", asks, tuple(preempt_before))
+        return memories
+
+    def memory(self) -> dict[str, Any]:
+        """Where the cache's memory goes now, as `GET /v1/cache` tells it."""
+        memory: dict[str, Any] = self._call("memory")
+        return memory
+
     def forget(self) -> None:
         """Drop all cached blocks."""
         self._call("forget")

@@ -89,6 +89,7 @@ class Driver:
         self.engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
         self.scheduler = self.engine.engine_core.engine_core.scheduler
         self._served = 0
+        self._watched: list[dict[str, Any]] | None = None
         self._preemptions: dict[str, int] = {}
 
     def run(
@@ -112,6 +113,8 @@ class Driver:
             for output in outputs:
                 if output.finished:
                     answers[output.request_id] = _answer(output, step)
+            if self._watched is not None:
+                self._watched.append(self.memory())
             step += 1
         aborted = {name for name, _ in aborts}
         return [answers[name] for name in names if name not in aborted]
@@ -148,18 +151,39 @@ class Driver:
         if not self.engine.reset_prefix_cache():
             raise RuntimeError("the prefix cache is in use")
 
+    def memories(self, asks: tuple[Ask, ...], preempt_before: tuple[int, ...]) -> list[dict[str, Any]]:
+        """Serve requests together; the memory behind every step."""
+        self._watched = []
+        try:
+            self.run(asks, preempt_before, True)
+            return self._watched
+        finally:
+            self._watched = None
+
+    def memory(self) -> dict[str, Any]:
+        """Where the cache's memory goes now, as `GET /v1/cache` tells it."""
+        from cache.accounting import Pool, describe_memory
+        from cache.scheduler import DESCRIBE_CACHE
+
+        pools = self.engine.collective_rpc("describe_positions")[0]["pools"]
+        told = getattr(self.engine.engine_core.engine_core, DESCRIBE_CACHE)()
+        return describe_memory([Pool.from_json(pool) for pool in pools], told)
+
     def state(self) -> dict[str, Any]:
         """The layer plan, memory in bytes, and what scheduler and worker keep by request."""
         runner = self.engine.model_executor.driver_worker.worker.model_runner
         positional = runner.positional
         phases = positional._phases
-        cache = runner.kv_cache_config
+        caches = runner.kv_caches
         return {
             "plan": positional.plan.describe(),
             "scheduler": type(self.scheduler).__name__,
-            "cache_bytes": sum(tensor.size for tensor in cache.kv_cache_tensors),
-            "shadow_bytes": positional.shadow_bytes,
-            "blocks": cache.num_blocks,
+            "cache_bytes": sum(
+                {c.untyped_storage().data_ptr(): c.untyped_storage().nbytes() for c in caches}.values()
+            ),
+            "shadow_bytes": sum(shadow._keys.nbytes for shadow in positional._shadows.values()),
+            "layer_bytes": [cache.nbytes for cache in caches],
+            "blocks": runner.kv_cache_config.num_blocks,
             "preemptions": sum(self._preemptions.values()),
             "followed": [*positional._placements, *positional._score_passes, *runner._tables],
             "row_pointers": [] if phases is None else [rows.data_ptr() for rows in phases.rows.values()],
