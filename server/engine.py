@@ -11,16 +11,18 @@ from vllm.sampling_params import SamplingParams
 from vllm.utils.async_utils import cancel_task_threadsafe
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 
-from cache.extra_args import ARRIVAL, reserved_names
+from cache.extra_args import ARRIVAL
 from server.fields import QGPMFields
 from server.intent import Intent, current_intent
 from server.invalidation import InvalidatingEngine
 from server.locate import Source
 from server.memo import RelevanceMemo
 from server.metrics import Metrics
-from server.preparation import Abilities, PlainReason, Preparation, RequestError, prepare
+from server.preparation import Abilities, PlainReason, Preparation, prepare, refuse_forged
 from server.rebuild import RebuildingOutputProcessor
 from server.request_record import PromptRecord, RecordStore
+from server.request_rope import with_rope
+from server.rope_choice import ServedRope, Wish
 from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
 
 _CLEANUP_SECONDS = 10
@@ -33,10 +35,17 @@ class RopewayEngine(InvalidatingEngine):
     metrics: Metrics
     output_processor: OutputProcessor
     records: RecordStore
+    rope: ServedRope | None
 
-    def open(self, abilities: Abilities, metrics: Metrics, memo: RelevanceMemo) -> None:
-        """Say what the loaded model allows; before the first request."""
+    def open(
+        self, abilities: Abilities, rope: ServedRope | None, metrics: Metrics, memo: RelevanceMemo
+    ) -> None:
+        """Say what the loaded model allows; before the first request.
+
+        `rope`: None for a model none of whose rules can be replaced.
+        """
         self.abilities = abilities
+        self.rope = rope
         self.metrics = metrics
         self.memo = memo
         self.records = RecordStore()
@@ -45,21 +54,33 @@ class RopewayEngine(InvalidatingEngine):
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
     ) -> AsyncGenerator[RequestOutput, None]:
         """Outputs as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
-        forged = reserved_names(sampling_params.extra_args)
-        if forged:
-            raise RequestError(f"vllm_xargs.{forged[0]} is a name that only the server may set", "vllm_xargs")
+        refuse_forged(sampling_params.extra_args)
         intent = current_intent()
-        inner = Inner(super().generate, prompt, sampling_params, request_id, options)
         if intent is None:
-            return inner.generate(prompt, sampling_params, request_id, **options)
-        return self._start(inner, intent).outputs()
+            parameters = self.placed(prompt, sampling_params)
+            return super().generate(prompt, parameters, request_id, **options)
+        parameters = self.placed(prompt, sampling_params, intent.rope, intent.max_tokens_given)
+        return self._start(Inner(super().generate, prompt, parameters, request_id, options), intent).outputs()
+
+    def placed(
+        self,
+        prompt: Any,
+        parameters: SamplingParams,
+        wish: Wish | None = None,
+        max_tokens_given: bool | None = None,
+    ) -> SamplingParams:
+        """A request's parameters under the rule it wishes, by default the server's; raises RequestError."""
+        if self.rope is None:
+            return parameters
+        length = self.model_config.max_model_len
+        return with_rope(parameters, self.rope, wish or self.rope.default, prompt, length, max_tokens_given)
 
     async def score(self, inner: Inner, preparation: Preparation) -> Scores:
         """The score pass alone, of a prompt that `prepare` made ready."""
         return await score(
             Inner(super().generate, inner.prompt, inner.parameters, inner.request_id, inner.options),
             preparation,
-            score_arguments(preparation),
+            score_arguments(inner.parameters, preparation),
         )
 
     async def prepare(

@@ -1,4 +1,4 @@
-"""The chat and completion handlers of vLLM behind the body field `qgpm`."""
+"""The chat and completion handlers of vLLM behind the body fields `qgpm` and `rope`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,17 +15,17 @@ from server.fields import FieldError, QGPMFields
 from server.intent import Intent, carrying
 from server.locate import Source
 from server.preparation import Abilities, RequestError
+from server.rope_choice import ServedRope, Wish
+from server.rope_fields import RopeFields
 
 Body: TypeAlias = ChatCompletionRequest | CompletionRequest
 
 
 def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
     """The body's `qgpm`; raises RequestError, also for a body that cannot have it."""
-    extra = body.model_extra or {}
-    if "rope" in extra:
-        raise RequestError("rope is not supported by this version of the server", "rope")
+    value = (body.model_extra or {}).get("qgpm")
     try:
-        fields = QGPMFields.parse(extra.get("qgpm"), abilities.defaults, abilities.enabled_by_default)
+        fields = QGPMFields.parse(value, abilities.defaults, abilities.enabled_by_default)
     except FieldError as error:
         raise RequestError(error.message, error.parameter) from error
     if fields.enabled and body.use_beam_search:
@@ -33,6 +33,40 @@ def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
             raise RequestError("qgpm cannot be used with beam search", "qgpm")
         return QGPMFields(False, asked=False)
     return fields
+
+
+def read_rope(body: Body, served: ServedRope | None) -> Wish | None:
+    """The rule that the body's `rope` asks for; raises RequestError, also for a body that cannot have it."""
+    value = (body.model_extra or {}).get("rope")
+    if value is None:
+        return None
+    if body.use_beam_search:
+        raise RequestError("rope cannot be used with beam search", "rope")
+    if served is None:
+        raise RequestError("this model's layers rotate by rules of their own: none can be replaced", "rope")
+    try:
+        return RopeFields.parse(value, served.model, served.declared).wish
+    except FieldError as error:
+        raise RequestError(error.message, error.parameter) from error
+
+
+def read_max_tokens(body: Body) -> int | None:
+    """How long the answer may be, where the body says it."""
+    if isinstance(body, CompletionRequest):
+        return body.max_tokens
+    return body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
+
+
+async def gives_max_tokens(body: Body, raw_request: Request | None) -> bool:
+    """Whether a request says how long its answer may be.
+
+    vLLM writes OpenAI's default of completions where nothing was said, so what was sent has to be seen.
+    """
+    limit = read_max_tokens(body)
+    default = CompletionRequest.model_fields["max_tokens"].default
+    if isinstance(body, CompletionRequest) and limit == default and raw_request is not None:
+        return (await raw_request.json()).get("max_tokens") is not None
+    return limit is not None
 
 
 def read_source(body: Body) -> Source:
@@ -52,7 +86,7 @@ def _texts(message: Mapping[str, Any]) -> Iterable[str]:
 
 
 class ChatHandler:
-    """vLLM's chat handler, with `qgpm`."""
+    """vLLM's chat handler, with `qgpm` and `rope`."""
 
     def __init__(self, stock: OpenAIServingChat, engine: RopewayEngine) -> None:
         self.stock = stock
@@ -69,7 +103,7 @@ class ChatHandler:
 
 
 class CompletionHandler:
-    """vLLM's completion handler, with `qgpm`."""
+    """vLLM's completion handler, with `qgpm` and `rope`."""
 
     def __init__(self, stock: OpenAIServingCompletion, engine: RopewayEngine) -> None:
         self.stock = stock
@@ -88,12 +122,19 @@ async def _answer(
 ) -> Any:
     try:
         fields = read_fields(body, engine.abilities)
+        rope = read_rope(body, engine.rope)
     except RequestError:
         engine.metrics.refuse()
         raise
     if body.use_beam_search:
         return await create(body, raw_request)
-    intent = Intent(fields, read_source(body), numbered=isinstance(body, CompletionRequest))
+    intent = Intent(
+        fields,
+        read_source(body),
+        rope,
+        await gives_max_tokens(body, raw_request),
+        numbered=isinstance(body, CompletionRequest),
+    )
     try:
         with carrying(intent):
             response = await create(body, raw_request)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from server.fields import QGPMFields
 from server.locate import Source
+from server.rope_choice import Wish
 
 _current: ContextVar["Intent | None"] = ContextVar("ropeway_intent", default=None)
 
@@ -25,12 +26,15 @@ class Run(Protocol):
 class Intent:
     """One request's wishes.
 
-    `numbered`: the endpoint numbers its prompts behind the response's id. `preparing` are the prompts'
-    preparations, which run before any engine work; `runs` their runs.
+    `rope`: the rule that it asked for, None for the server's default. `numbered`: the endpoint numbers its
+    prompts behind the response's id. `preparing` are the prompts' preparations, which run before any engine
+    work; `runs` their runs.
     """
 
     fields: QGPMFields
     source: Source
+    rope: Wish | None
+    max_tokens_given: bool
     numbered: bool
     arrival: float = field(default_factory=time.time)
     preparing: list[asyncio.Task[Any]] = field(default_factory=list)

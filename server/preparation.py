@@ -6,7 +6,7 @@ from typing import Any
 
 from vllm.exceptions import VLLMValidationError
 
-from cache.extra_args import ScoreTask
+from cache.extra_args import ScoreTask, reserved_names
 from cache.head_profile import QUERY_TAIL, HeadProfile
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server.evidence import EvidenceRelevance, evidence_relevance
@@ -68,6 +68,13 @@ class PlainReason:
     """Why a request is answered plainly although QGPM was on; None where QGPM was off."""
 
     reason: str | None
+
+
+def refuse_forged(extra_args: Mapping[str, Any] | None) -> None:
+    """Raise RequestError where a client's extra arguments hold a name of ours."""
+    forged = reserved_names(extra_args)
+    if forged:
+        raise RequestError(f"vllm_xargs.{forged[0]} is a name that only the server may set", "vllm_xargs")
 
 
 def refusal(prompt: Mapping[str, Any], fields: QGPMFields, abilities: Abilities) -> RequestError | None:

@@ -12,7 +12,7 @@ from vllm.exceptions import VLLMClientError
 from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
-from cache.extra_args import ARRIVAL, FIRST, MODULATION, SCORE_TASK
+from cache.extra_args import ARRIVAL, FIRST, MODULATION, PROFILE, SCORE_TASK
 from cache.relevance_output import RELEVANCE, unpack
 from positional.modulation import Modulation
 from positional.qgpm import NothingToModulate, build_modulation
@@ -52,9 +52,14 @@ class Scores:
     cached: int
 
 
-def score_arguments(preparation: Preparation) -> dict[str, bytes]:
-    """What the score pass carries to the worker: with the tokens, all that decides what it finds."""
-    return {SCORE_TASK: preparation.score_task().to_bytes()}
+def score_arguments(parameters: SamplingParams, preparation: Preparation) -> dict[str, bytes]:
+    """What the score pass carries to the worker: with the tokens, all that decides what it finds.
+
+    It rotates by the profile of the request whose `parameters` these are.
+    """
+    extra_args = parameters.extra_args or {}
+    profile = {PROFILE: extra_args[PROFILE]} if PROFILE in extra_args else {}
+    return {SCORE_TASK: preparation.score_task().to_bytes(), **profile}
 
 
 async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, bytes]) -> Scores:
@@ -160,7 +165,7 @@ class PromptRun:
 
     async def _relevance(self, preparation: Preparation) -> torch.Tensor:
         """z of the sentences, from the memo or a score pass."""
-        carried = score_arguments(preparation)
+        carried = score_arguments(self.inner.parameters, preparation)
         prompt, lora = self.inner.prompt, self.inner.options.get("lora_request")
         tokens, salt = prompt["prompt_token_ids"], prompt.get("cache_salt")
         key = MemoKey.of(self.memo.head_profile, tokens, salt, lora, carried)

@@ -1,13 +1,19 @@
 """The oracle: QGPM's equations written token by token on transformers models, sharing no code with ours."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForCausalLM, DynamicCache
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    AutoConfig,
+    AutoModelForCausalLM,
+    DynamicCache,
+)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
@@ -96,11 +102,15 @@ class GreedyToken:
 class Reference:
     """A checkpoint run by transformers in float32 on the CPU, one prompt at a time."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, rope_parameters: Mapping[str, Any] | None = None) -> None:
+        """`rope_parameters`: a rule in place of the checkpoint's own."""
         AttentionInterface.register("recording", _recording_attention)
         AttentionMaskInterface.register("recording", sdpa_mask)
+        config = AutoConfig.from_pretrained(path)
+        if rope_parameters is not None:
+            config.rope_parameters = dict(rope_parameters)
         self._model: Any = AutoModelForCausalLM.from_pretrained(
-            path, dtype=torch.float32, attn_implementation="recording"
+            path, config=config, dtype=torch.float32, attn_implementation="recording"
         ).eval()
         self._config = self._model.config
         self._modulated: Modulated | None = None
