@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from vllm.outputs import RequestOutput
@@ -12,6 +13,7 @@ from vllm.utils.async_utils import cancel_task_threadsafe
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 
 from cache.extra_args import ARRIVAL
+from server.default_profile import DefaultProfile, RunningPrompt
 from server.fields import QGPMFields
 from server.intent import Intent, current_intent
 from server.invalidation import InvalidatingEngine
@@ -19,9 +21,8 @@ from server.locate import Source
 from server.memo import RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import Abilities, PlainReason, Preparation, prepare, refuse_forged
-from server.rebuild import RebuildingOutputProcessor
+from server.rebuild import RebuildingOutputProcessor, Rebuilt, answering, rebuild
 from server.request_record import PromptRecord, RecordStore
-from server.request_rope import with_rope
 from server.rope_choice import ServedRope, Wish
 from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
 
@@ -35,7 +36,7 @@ class RopewayEngine(InvalidatingEngine):
     metrics: Metrics
     output_processor: OutputProcessor
     records: RecordStore
-    rope: ServedRope | None
+    profiles: DefaultProfile
 
     def open(
         self, abilities: Abilities, rope: ServedRope | None, metrics: Metrics, memo: RelevanceMemo
@@ -45,10 +46,15 @@ class RopewayEngine(InvalidatingEngine):
         `rope`: None for a model none of whose rules can be replaced.
         """
         self.abilities = abilities
-        self.rope = rope
+        self.profiles = DefaultProfile(rope, self.model_config.max_model_len)
         self.metrics = metrics
         self.memo = memo
         self.records = RecordStore()
+
+    @property
+    def rope(self) -> ServedRope | None:
+        """The rules that are served, None for a model none of whose rules can be replaced."""
+        return self.profiles.served
 
     def generate(
         self, prompt: Any, sampling_params: SamplingParams, request_id: str, **options: Any
@@ -56,11 +62,25 @@ class RopewayEngine(InvalidatingEngine):
         """Outputs as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
         refuse_forged(sampling_params.extra_args)
         intent = current_intent()
+        arrival, wish, given = time.time(), None, None
+        if intent is not None:
+            arrival, wish, given = intent.arrival, intent.rope, intent.max_tokens_given
+        record = PromptRecord(arrival, len(prompt.get("prompt_token_ids") or ()))
+        running = self.profiles.enter(RunningPrompt(prompt, sampling_params, wish, given, record))
+        inner = Inner(super().generate, prompt, running.parameters, request_id, options)
         if intent is None:
-            parameters = self.placed(prompt, sampling_params)
-            return super().generate(prompt, parameters, request_id, **options)
-        parameters = self.placed(prompt, sampling_params, intent.rope, intent.max_tokens_given)
-        return self._start(Inner(super().generate, prompt, parameters, request_id, options), intent).outputs()
+            return self._answer(running, inner)
+        return self._start(running, inner, intent).outputs()
+
+    async def _answer(self, running: RunningPrompt, inner: Inner) -> AsyncGenerator[RequestOutput, None]:
+        """A request of an endpoint without our fields."""
+        outputs = inner.generate(inner.prompt, running.parameters, inner.request_id, **inner.options)
+        try:
+            async with aclosing(answering(running, outputs)) as answer:
+                async for output in answer:
+                    yield output
+        finally:
+            self.profiles.leave(running)
 
     def placed(
         self,
@@ -70,10 +90,18 @@ class RopewayEngine(InvalidatingEngine):
         max_tokens_given: bool | None = None,
     ) -> SamplingParams:
         """A request's parameters under the rule it wishes, by default the server's; raises RequestError."""
-        if self.rope is None:
-            return parameters
-        length = self.model_config.max_model_len
-        return with_rope(parameters, self.rope, wish or self.rope.default, prompt, length, max_tokens_given)
+        return self.profiles.placed(prompt, parameters, wish, max_tokens_given)
+
+    async def change_default(self, wish: Wish | None, rebuilds: bool) -> Rebuilt:
+        """Let new requests go by another rule at once, None: by that of the start.
+
+        Running ones finish on their own unless it `rebuilds` them. Raises EngineDeadError.
+        """
+        self.profiles.change(wish)
+        if not rebuilds:
+            return Rebuilt()
+        experts = self.vllm_config.aux_output_config.enable_return_routed_experts
+        return await rebuild(self.engine_core, self.output_processor, self.profiles, experts)
 
     async def score(self, inner: Inner, preparation: Preparation) -> Scores:
         """The score pass alone, of a prompt that `prepare` made ready."""
@@ -116,14 +144,14 @@ class RopewayEngine(InvalidatingEngine):
             cancel_task_threadsafe(handler)
         super().shutdown(max(timeout or 0, _CLEANUP_SECONDS))
 
-    def _start(self, inner: Inner, intent: Intent) -> PromptRun:
-        record = PromptRecord(intent.arrival, len(inner.prompt.get("prompt_token_ids") or ()))
+    def _start(self, running: RunningPrompt, inner: Inner, intent: Intent) -> PromptRun:
+        record = running.record
         preparing = None
         if intent.fields.enabled:
             record.mode = "qgpm" if intent.fields.evidence is None else "evidence"
             preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record))
             intent.preparing.append(preparing)
-        run = PromptRun(inner, record, self.metrics, self.memo, intent, preparing)
+        run = PromptRun(inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing)
         self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)
         return run

@@ -24,7 +24,9 @@ class PromptRecord:
     """What was done for one prompt of a request, written while it runs.
 
     `seconds` count from the request's arrival for first_token and total, else are the stage's own. `memo`:
-    relevance was remembered, so there was no score pass.
+    relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
+    generation of the server's default that it follows (None: the request's own). `rebuilt`: how often the
+    answer went on under a new default; `not_rebuilt`: why it did not.
     """
 
     arrival: float
@@ -36,6 +38,9 @@ class PromptRecord:
     top: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[Stage, float] = field(default_factory=dict)
     memo: bool = False
+    profile: dict[str, Any] = field(default_factory=dict)
+    rebuilt: int = 0
+    not_rebuilt: str | None = None
     score_cached: int | None = None
     answer_cached: int | None = None
     output_tokens: int = 0
@@ -56,6 +61,7 @@ class PromptRecord:
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/requests/{id}`."""
         reason = {} if self.reason is None else {"reason": self.reason}
+        kept = {} if self.not_rebuilt is None else {"not_rebuilt": self.not_rebuilt}
         return {
             "mode": self.mode,
             **reason,
@@ -64,6 +70,9 @@ class PromptRecord:
             "top": self.top,
             "seconds": self.seconds,
             "memo": self.memo,
+            "profile": self.profile,
+            "rebuilt": self.rebuilt,
+            **kept,
             "tokens": {
                 "prompt": self.prompt_tokens,
                 "score_cached": self.score_cached,

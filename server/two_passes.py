@@ -17,10 +17,12 @@ from cache.relevance_output import RELEVANCE, unpack
 from positional.modulation import Modulation
 from positional.qgpm import NothingToModulate, build_modulation
 from positional.relevance import standardise
+from server.default_profile import DefaultProfile, RunningPrompt
 from server.intent import Intent
 from server.memo import MemoKey, RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import PlainReason, Preparation
+from server.rebuild import answering
 from server.request_record import PromptRecord
 
 Generate = Callable[..., AsyncGenerator[RequestOutput, None]]
@@ -92,6 +94,8 @@ class PromptRun:
     """A user's prompt from the door to its last token; `record` says what was done."""
 
     inner: Inner
+    running: RunningPrompt
+    profiles: DefaultProfile
     record: PromptRecord
     metrics: Metrics
     memo: RelevanceMemo
@@ -107,8 +111,8 @@ class PromptRun:
             answer = self.inner.generate(
                 self.inner.prompt, parameters, self.inner.request_id, **self.inner.options
             )
-            async with aclosing(answer):
-                async for output in answer:
+            async with aclosing(answering(self.running, answer)) as outputs:
+                async for output in outputs:
                     self._note(output)
                     yield output
         except (asyncio.CancelledError, GeneratorExit):
@@ -136,9 +140,11 @@ class PromptRun:
             self.record.mode = "plain"
         elif preparation is not None:
             carried = await self._modulate(preparation)
+        # Read last: the server's default may change while a score pass runs.
+        placed = self.running.parameters
         if not carried:
-            return self.inner.parameters
-        parameters = self.inner.parameters.clone()
+            return placed
+        parameters = placed.clone()
         parameters.extra_args = {**(parameters.extra_args or {}), **carried, ARRIVAL: self.record.arrival}
         return parameters
 
@@ -216,6 +222,7 @@ class PromptRun:
     def _end(self, outcome: str) -> None:
         if self.record.outcome != "running":
             return
+        self.profiles.leave(self.running)
         self.record.outcome = outcome
         self.record.seconds["total"] = self.record.since_arrival()
         self.metrics.observe(self.record)
