@@ -12,6 +12,7 @@ import cache.pin
 from cache.head_profile import Calibration, Head, HeadProfile
 from cache.pin import VersionMismatchError, check_vllm_version
 from positional.qgpm import PACKAGE_DEFAULTS
+from server.flags import parser
 from tests.support.checkpoints import make
 from tests.support.server import ROOT
 
@@ -28,6 +29,14 @@ REFUSED: dict[str, list[str]] = {
     "--headless": ["--headless"],
     "--memo-bytes": ["--memo-bytes", "-1"],
     "--additional-config": ["--additional-config", '{"ropeway": {}}'],
+}
+
+# What a model's own configuration shows to be impossible: refused after the command line was read.
+UNFIT: dict[str, list[str]] = {
+    "--rope-policy": ["--rope-policy", "auto"],
+    "--rope-scaling": ["--rope-policy", "auto", "--rope-scaling", '{"rope_type": "yarn"}'],
+    "--max-model-len": ["--rope-scaling", '{"rope_type": "yarn", "factor": 2.0}', "--max-model-len", "16385"],
+    "--hf-overrides": ["--hf-overrides", '{"rope_theta": 500000.0}'],
 }
 
 # One process for all: importing vLLM takes longer than everything else here.
@@ -66,12 +75,15 @@ def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_refused_flags_are_named_with_a_reason(model: Path, foreign_profile: Path, tmp_path: Path) -> None:
+def test_refused_flags_are_named_with_a_reason(
+    model: Path, foreign_profile: Path, tmp_path: Path, free_port: int
+) -> None:
+    unfit = [["--port", str(free_port), *arguments] for arguments in UNFIT.values()]
     missing = tmp_path / "missing.json"
     profiles = [["--head-profile", str(path)] for path in (foreign_profile, missing)]
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(model)],
-        input=json.dumps([*REFUSED.values(), *profiles]),
+        input=json.dumps([*REFUSED.values(), *unfit, *profiles]),
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -80,9 +92,9 @@ def test_refused_flags_are_named_with_a_reason(model: Path, foreign_profile: Pat
     )
     assert child.returncode == 0, child.stderr
     *answers, foreign, absent = json.loads(child.stdout.splitlines()[-1])
-    for flag, (status, message) in zip(REFUSED, answers, strict=True):
+    for flag, (status, message) in zip([*REFUSED, *UNFIT], answers, strict=True):
         assert status == 2
-        assert message.startswith(f"ropeway serve: {flag}: ")
+        assert message.splitlines()[-1].startswith(f"ropeway serve: {flag}: ")
     assert foreign[0] == absent[0] == 2
     assert str(foreign_profile) in foreign[1]
     assert "elsewhere" in foreign[1]
@@ -101,6 +113,18 @@ def test_another_vllm_is_refused_by_its_version(found: str | None, monkeypatch: 
     with pytest.raises(VersionMismatchError, match=r"needs vLLM 0\.32\.0") as refused:
         check_vllm_version()
     assert (found or "none").partition("+")[0] in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "yarn", "2"])
+def test_a_scaling_that_is_no_json_object_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parser().parse_args(["model", "--rope-scaling", text])
+    assert "--rope-scaling" in capsys.readouterr().err
+
+
+def test_a_scaling_is_read_as_json() -> None:
+    for arguments in (["--rope-scaling", '{"factor": 4}'], ["--rope-scaling.factor", "4"]):
+        assert parser().parse_args(["model", *arguments]).rope_scaling == {"factor": 4}
 
 
 def test_a_local_build_of_the_right_vllm_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
