@@ -11,6 +11,7 @@ from typing import Any
 from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed_serve_args
 from vllm.utils.argparse_utils import FlexibleArgumentParser, human_readable_int
 
+from server.admin_key import HEADER, VARIABLE, AdminKey
 from server.memo import DEFAULT_BYTES
 
 DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
@@ -83,6 +84,14 @@ def parser() -> FlexibleArgumentParser:
         metavar="FILE",
         help="the heads that relevance is read from (default: ropeway-heads.json in the model's folder, else "
         "the one that comes with the package for the model)",
+    )
+    ours.add_argument(
+        "--admin-key",
+        type=AdminKey.of,
+        default=AdminKey.of_environment(),
+        metavar="KEY",
+        help=f"what the header {HEADER} must hold on PUT /v1/positional/profile, which is off without a key "
+        f"(default: the environment's {VARIABLE}, which other users of the machine cannot see)",
     )
     ours.add_argument(
         "--memo-bytes",
