@@ -160,7 +160,8 @@ def _profile_of(index: int, name: str, rotary: nn.Module, config: VllmConfig) ->
         text_config,
         layer_type=layer_type,
         max_length=_frequency_length(parameters if layer_type is None else parameters[layer_type], config),
-        pairing="half" if rotary.is_neox_style else "interleaved",
+        # Longrope's module knows one pairing only, and does not name it.
+        pairing="half" if getattr(rotary, "is_neox_style", True) else "interleaved",
     )
     _check_table(name, rotary, profile)
     _check_length(name, rotary, config.model_config.max_model_len)
