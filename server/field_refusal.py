@@ -4,7 +4,9 @@ import json
 from http import HTTPStatus
 from typing import Any
 
+from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.error_response import error_response
@@ -35,6 +37,12 @@ class FieldRefusal:
             return
         message = f"{name} works on /v1/chat/completions and /v1/completions, not on {_path(scope)}"
         await error_response(HTTPStatus.BAD_REQUEST, message, name)(scope, receive, send)
+
+
+def refuse_fields(app: FastAPI) -> None:
+    """Put the middleware behind all that the app has, also where their stack is built already."""
+    app.user_middleware.append(Middleware(FieldRefusal))
+    app.middleware_stack = None  # the first request builds it
 
 
 def _may_carry(scope: Scope) -> bool:

@@ -15,7 +15,6 @@ import uvloop
 import vllm.envs as envs
 from fastapi import FastAPI
 from prometheus_client import REGISTRY
-from starlette.middleware import Middleware
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.api_server.app_state import init_app_state
@@ -38,7 +37,7 @@ from server import cache_route, routes
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
 from server.engine import RopewayEngine
-from server.field_refusal import FieldRefusal
+from server.field_refusal import refuse_fields
 from server.flags import FlagError, parse
 from server.handlers import ChatHandler, CompletionHandler
 from server.memo import RelevanceMemo
@@ -184,7 +183,7 @@ async def _app(
     REGISTRY.register(MemoCollector(memo))
     engine.open(Abilities(modulates, heads, args.qgpm == "on"), as_loaded(rope, plan), Metrics(), memo)
     app = build_app(args, tasks, engine.model_config)
-    app.user_middleware.append(Middleware(FieldRefusal))  # the last one is the innermost
+    refuse_fields(app)
     app.include_router(routes.router)
     app.include_router(cache_route.router)
     account = CacheAccount(engine, [rank["pools"] for rank in ranks])
