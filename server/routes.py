@@ -8,7 +8,6 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 from vllm.entrypoints.serve.engine.protocol import ErrorResponse
@@ -17,13 +16,14 @@ from vllm.sampling_params import SamplingParams
 
 from positional.qgpm import NothingToModulate, build_modulation
 from server.engine import RopewayEngine
-from server.fields import QGPMFields
-from server.handlers import Body, read_fields, read_source
-from server.preparation import PlainReason, Preparation, RequestError
+from server.error_response import OwnRoute, error_response
+from server.handlers import Body, read_source
+from server.preparation import PlainReason, Preparation
+from server.relevance_body import read_body, read_score_fields
 from server.request_record import all_relevant, sentence_rows
 from server.two_passes import Inner
 
-router = APIRouter()
+router = APIRouter(route_class=OwnRoute)
 
 
 def _engine(request: Request) -> RopewayEngine:
@@ -36,13 +36,9 @@ async def get_request(request_id: str, request: Request) -> JSONResponse:
     """What was done for a recent request, by the id of its response."""
     record = _engine(request).records.describe(request_id)
     if record is None:
-        error = {
-            "message": f"no recent request has the id {request_id}",
-            "type": "NotFoundError",
-            "param": "request_id",
-            "code": 404,
-        }
-        return JSONResponse({"error": error}, status_code=HTTPStatus.NOT_FOUND)
+        return error_response(
+            HTTPStatus.NOT_FOUND, f"no recent request has the id {request_id}", "request_id"
+        )
     return JSONResponse(record)
 
 
@@ -69,12 +65,14 @@ async def get_positional(request: Request) -> JSONResponse:
 async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResponse:
     """The score pass alone: every sentence with offsets, z, rank and both maps' scores."""
     engine = _engine(raw_request)
-    parsed = _parse(body)
-    fields = _score_fields(parsed, engine)
+    parsed = read_body(body)
+    fields = read_score_fields(parsed, engine.abilities)
     handler = _handler(parsed, raw_request)
     prompts = await _render(parsed, handler)
     if isinstance(prompts, ErrorResponse):
         return JSONResponse(prompts.model_dump(), status_code=prompts.error.code)
+    for prompt in prompts:  # one without sentences never reaches the engine, which would check them
+        engine.renderer.validate_token_ids(prompt.get("prompt_token_ids") or (), parameter="prompt")
     options = {
         "lora_request": handler._maybe_get_adapters(parsed),
         "priority": parsed.priority,
@@ -102,24 +100,6 @@ async def _render(body: Body, handler: Any) -> list[dict[str, Any]] | ErrorRespo
         return await handler.render_completion_request(body)
     rendered = await handler.render_chat_request(body)
     return rendered if isinstance(rendered, ErrorResponse) else rendered[1]
-
-
-def _parse(body: dict[str, Any]) -> Body:
-    kind = ChatCompletionRequest if "messages" in body else CompletionRequest
-    try:
-        parsed: Body = kind.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else "body"  # what follows names types, not fields
-        raise RequestError(f"{name}: {first['msg']}", name) from error
-    return parsed
-
-
-def _score_fields(body: Body, engine: RopewayEngine) -> QGPMFields:
-    fields = read_fields(body, engine.abilities)
-    if fields.evidence is not None:
-        raise RequestError("qgpm.evidence replaces the score pass; leave it out here", "qgpm.evidence")
-    return QGPMFields(True, True, fields.question, fields.context, None, fields.overrides)
 
 
 async def _relevance(

@@ -12,6 +12,7 @@ import torch
 from tests.http.servers import (
     DOCUMENT,
     MODEL,
+    PASSAGE,
     PROMPT,
     QUESTION,
     chat,
@@ -56,6 +57,7 @@ BAD_FIELDS: list[tuple[Any, str, list[str]]] = [
     ({"gate_width": -2}, "qgpm.gate_width", ["above 0", "-2"]),
     ({"evidence": []}, "qgpm.evidence", ["at least 1"]),
     ({"evidence": "Mr. Harding"}, "qgpm.evidence", ["list"]),
+    ({"evidence": ["Mr. Harding"] * 1001}, "qgpm.evidence", ["at most 1000"]),
     ({"evidence": [""]}, "qgpm.evidence[0].text", ["blank"]),
     ({"evidence": [7]}, "qgpm.evidence[0]", ["text", "7"]),
     ({"evidence": [None]}, "qgpm.evidence[0]", ["text", "None"]),
@@ -183,6 +185,70 @@ def test_an_escaped_name_is_the_same_name(server: Server) -> None:
 def test_a_bad_prompt_of_the_score_pass_is_named(server: Server) -> None:
     _assert_refused(post(server, "/v1/qgpm/relevance", prompt=5), "prompt", ["list"])
     _assert_refused(post(server, "/v1/qgpm/relevance", messages="text"), "messages", ["list"])
+    for token in (10**6, 2**31):
+        for prompt in ([token], [5, token, 6]):
+            response = post(server, "/v1/qgpm/relevance", prompt=prompt)
+            _assert_refused(response, "prompt", [str(token), "vocabulary"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "parameter", "parts"),
+    [
+        ({"stream": True}, "stream", ["one JSON response"]),
+        ({"n": 2}, "n", ["must be 1", "2"]),
+        ({"use_beam_search": True}, "use_beam_search", ["no answer"]),
+        ({"qgpm": False}, "qgpm", ["false"]),
+        ({"qgpm": {"evidence": [PASSAGE]}}, "qgpm.evidence", ["score pass"]),
+        ({"vllm_xargs": {"ropeway_first": 1}}, "vllm_xargs", ["ropeway_first"]),
+    ],
+    ids=str,
+)
+def test_what_a_score_pass_cannot_have_is_refused(
+    server: Server, fields: dict[str, Any], parameter: str, parts: list[str]
+) -> None:
+    for body in ({"prompt": PROMPT}, {"messages": [{"role": "user", "content": PROMPT}]}):
+        _assert_refused(post(server, "/v1/qgpm/relevance", **body, **fields), parameter, parts)
+
+
+def test_a_prompt_beside_messages_is_refused(server: Server) -> None:
+    messages = [{"role": "user", "content": PROMPT}]
+    response = post(server, "/v1/qgpm/relevance", prompt=PROMPT, messages=messages)
+    _assert_refused(response, "prompt", ["messages"])
+    assert len(relevance(server, prompt=None, messages=messages)["sentences"]) == 24
+
+
+def test_sampling_parameters_may_stay_in_a_body_for_the_score_pass(server: Server) -> None:
+    asked = {"temperature": 0.7, "max_tokens": 9, "n": 1, "stream": False, "qgpm": True, "stop": ["."]}
+    assert len(relevance(server, prompt=PROMPT, **asked)["sentences"]) == 24
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("HEAD", "/v1/positional", "GET"),
+        ("OPTIONS", "/v1/positional", "GET"),
+        ("DELETE", "/v1/requests/cmpl-nobody", "GET"),
+        ("GET", "/v1/qgpm/relevance", "POST"),
+        ("HEAD", "/v1/qgpm/relevance", "POST"),
+    ],
+)
+def test_a_method_that_a_route_of_ours_lacks_is_refused(
+    server: Server, method: str, path: str, allowed: str
+) -> None:
+    response = httpx.request(method, server.url + path)
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+    if method == "HEAD":
+        assert response.content == b""
+        return
+    error = response.json()["error"]
+    assert (error["type"], error["code"], error["param"]) == ("MethodNotAllowedError", 405, None)
+    assert all(part in error["message"] for part in (path, method, allowed))
+
+
+def test_who_has_no_key_is_told_that_first(crowded: Server) -> None:
+    for path in ("/v1/responses", "/v1/completions", "/v1/qgpm/relevance"):
+        response = crowded.post(path, {"model": MODEL, "input": PROMPT, "qgpm": 1, "rope": 1})
+        assert response.status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/tokenize", "/v1/completions"])
