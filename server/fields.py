@@ -13,6 +13,8 @@ from positional.qgpm import QGPMConfig, QGPMError
 from server.evidence import evidence_overrides
 
 _SHOWN = 80
+# Each is looked for in the whole prompt, in a thread that goes on when its client has left.
+_MOST_PASSAGES = 1000
 
 
 class FieldError(ValueError):
@@ -110,7 +112,7 @@ class _Body(BaseModel):
 
     question: _Text | None = None
     context: _Text | None = None
-    evidence: Annotated[list[_Passage], Field(min_length=1)] | None = None
+    evidence: Annotated[list[_Passage], Field(min_length=1, max_length=_MOST_PASSAGES)] | None = None
     k_broad: Annotated[_Count, Field(ge=2)] | None = None  # K_s is at least 1
     t_broad: _Number | None = None
     k_sharp: _Count | None = None
