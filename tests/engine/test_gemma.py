@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers import AutoConfig
 
 from cache.extra_args import ScoreTask
+from positional.profile import Profile
 from tests.support.asks import Ask
 from tests.support.cases import Case, Oracle
 from tests.support.checkpoints import WINDOW, make
@@ -108,3 +111,38 @@ def test_score_passes_have_the_window_of_a_shared_prefix_kept(model: Path, oracl
         assert [score.cached for score in scores] == [0, 0, 128]
         assert all(oracle.hears(case, score) for case, score in zip(cases, scores, strict=True))
         assert engine.answer(cases[0].moved()).logprobs == oracle.moved(cases[0])
+
+
+def test_a_requests_rule_leaves_windowed_layers_of_another_rule_alone(engine: Engine, model: Path) -> None:
+    """vllm#29111, llama.cpp#14367: Gemma 3's scaling leaked into local layers."""
+    rule = {"full_attention": _rule(5_000.0, factor=3.0), "sliding_attention": _rule(10_000.0)}
+    _hold_under_rule(engine, model, rule)
+
+
+def test_windowed_layers_of_the_same_rule_follow_a_requests(tmp_path: Path) -> None:
+    kinds = ("full_attention", "sliding_attention")
+    model = make("gemma3", tmp_path, rope_parameters=dict.fromkeys(kinds, _rule(1_000_000.0)))
+    with started(model, HEADS, max_num_batched_tokens=64, num_gpu_blocks_override=64) as engine:
+        assert engine.answer(Case(21, 150).moved()).logprobs == Oracle(Reference(model), HEADS).moved(
+            Case(21, 150)
+        )
+        _hold_under_rule(engine, model, dict.fromkeys(kinds, _rule(5_000.0, factor=3.0)))
+
+
+def _rule(base: float, factor: float | None = None) -> dict[str, Any]:
+    scaling = {"rope_type": "default"} if factor is None else {"rope_type": "linear", "factor": factor}
+    return {"rope_theta": base, **scaling}
+
+
+def _hold_under_rule(engine: Engine, model: Path, rule: dict[str, Any]) -> None:
+    oracle = Oracle(Reference(model, rule), HEADS)
+    config = AutoConfig.from_pretrained(model)
+    config.rope_parameters = rule
+    profile = Profile.from_config(config, layer_type="full_attention")
+    plain, moved, scored = Case(22, 200, forced=20), Case(23, 170, forced=20), Case(24, 150)
+    answers = engine.run(
+        plain.plain(profile=profile), moved.moved(profile=profile), scored.scored(profile=profile, at=1)
+    )
+    assert answers[0].logprobs == oracle.plain(plain)
+    assert answers[1].logprobs == oracle.moved(moved)
+    assert oracle.hears(scored, answers[2])
