@@ -97,7 +97,8 @@ class RopewayEngine(InvalidatingEngine):
 
         Running ones finish on their own unless it `rebuilds` them. Raises EngineDeadError.
         """
-        self.profiles.change(wish)
+        with self.memo.invalidating("profile"):
+            self.profiles.change(wish)
         if not rebuilds:
             return Rebuilt()
         experts = self.vllm_config.aux_output_config.enable_return_routed_experts
