@@ -4,8 +4,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from server.cache_account import CacheAccount
+from server.error_response import OwnRoute
 
-router = APIRouter()
+router = APIRouter(route_class=OwnRoute)
 
 
 @router.get("/v1/cache")

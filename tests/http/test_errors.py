@@ -228,6 +228,8 @@ def test_sampling_parameters_may_stay_in_a_body_for_the_score_pass(server: Serve
         ("HEAD", "/v1/positional", "GET"),
         ("OPTIONS", "/v1/positional", "GET"),
         ("DELETE", "/v1/requests/cmpl-nobody", "GET"),
+        ("POST", "/v1/cache", "GET"),
+        ("GET", "/v1/positional/profile", "PUT"),
         ("GET", "/v1/qgpm/relevance", "POST"),
         ("HEAD", "/v1/qgpm/relevance", "POST"),
     ],
