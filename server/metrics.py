@@ -15,7 +15,10 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         shared: dict[str, Any] = {"registry": registry}
         self._requests = Counter(
-            "ropeway_requests_total", "Requests by mode and outcome.", ("mode", "outcome"), **shared
+            "ropeway_requests_total",
+            "Requests by mode and outcome; one whose fields cannot be read was rejected in mode qgpm.",
+            ("mode", "outcome"),
+            **shared,
         )
         self._ttft = Histogram(
             "ropeway_ttft_seconds",
@@ -33,7 +36,7 @@ class Metrics:
         )
 
     def refuse(self) -> None:
-        """Count a request whose `qgpm` could not be read."""
+        """Count a request whose fields could not be read, which keeps its mode unknown."""
         self._requests.labels("qgpm", "rejected").inc()
 
     def observe(self, record: PromptRecord) -> None:
