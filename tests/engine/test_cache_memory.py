@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cache.head_profile import find
 from tests.engine.conftest import SMALL_BLOCKS, SMALL_LENGTH
 from tests.support.cases import Case
 from tests.support.checkpoints import WINDOW, make
@@ -74,6 +76,23 @@ def test_the_pools_are_as_large_as_the_tensors(small_engine: Engine) -> None:
     assert kv["bytes_total"] == state["cache_bytes"] == sum(state["layer_bytes"])
     assert kv["bytes_total"] == SMALL_BLOCKS * BLOCK * 4 * LAYER_TOKEN
     assert shadow["bytes_total"] == state["shadow_bytes"] == 2 * (SMALL_BLOCKS * BLOCK + 1) * SHADOW_TOKEN
+
+
+@pytest.mark.long
+def test_the_pools_of_the_default_model_are_as_large_as_its_tensors(default_model_path: Path) -> None:
+    profile = find(default_model_path, None)
+    assert profile is not None
+    options = {"dtype": "bfloat16", "block_size": 128, "kv_cache_memory_bytes": 256 << 20}
+    with started(default_model_path, profile.pairs, **options) as engine:
+        case = Case(50, 600, forced=20)
+        memories = engine.memories(case.scored(), case.moved(at=1), case.plain(at=2, abort_at=6))
+        memory, state = engine.memory(), engine.state()
+    kv, shadow = memory["pools"]
+    assert kv["bytes_total"] == state["cache_bytes"] == sum(state["layer_bytes"])
+    assert shadow["bytes_total"] == state["shadow_bytes"] > 0
+    assert all(_states(pool) == pool["bytes_total"] for each in memories for pool in each["pools"])
+    assert min(_used(memories[3])) > 0
+    assert _used(memory) == [0, 0]
 
 
 def test_an_empty_cache_is_free_but_for_the_null_block(small_engine: Engine) -> None:
