@@ -17,7 +17,7 @@ from vllm.sampling_params import SamplingParams
 from positional.qgpm import NothingToModulate, build_modulation
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
-from server.handlers import Body, read_source
+from server.handlers import Body, gives_max_tokens, read_max_tokens, read_rope, read_source
 from server.preparation import PlainReason, Preparation
 from server.relevance_body import read_body, read_score_fields
 from server.request_record import all_relevant, sentence_rows
@@ -45,11 +45,13 @@ async def get_request(request_id: str, request: Request) -> JSONResponse:
 @router.get("/v1/positional")
 async def get_positional(request: Request) -> JSONResponse:
     """Layer plan, profiles, head profile and defaults."""
-    abilities = _engine(request).abilities
+    engine = _engine(request)
+    abilities = engine.abilities
     heads = abilities.heads
     return JSONResponse(
         {
             **request.app.state.ropeway_plan,
+            "default": engine.profiles.describe(),
             "head_profile": None if heads is None else {**asdict(heads), "digest": heads.digest.hex()},
             "defaults": {
                 "qgpm": "on" if abilities.enabled_by_default else "off",
@@ -78,12 +80,15 @@ async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResp
         "priority": parsed.priority,
         "data_parallel_rank": handler._get_data_parallel_rank(raw_request),
     }
-    source = read_source(parsed)
+    source, rope, limit = read_source(parsed), read_rope(parsed, engine.rope), read_max_tokens(parsed)
+    given = await gives_max_tokens(parsed, raw_request)
+    asked = SamplingParams(max_tokens=limit)
+    parameters = [engine.placed(prompt, asked, rope, given) for prompt in prompts]
     # All prompts are located before any is scored, so that a bad one costs nothing.
     prepared = [await engine.prepare(prompt, fields, source) for prompt in prompts]
     results = []
-    for prompt, preparation in zip(prompts, prepared, strict=True):
-        inner = Inner(engine.generate, prompt, SamplingParams(), f"relevance-{uuid4().hex}", options)
+    for prompt, placed, preparation in zip(prompts, parameters, prepared, strict=True):
+        inner = Inner(engine.generate, prompt, placed, f"relevance-{uuid4().hex}", options)
         results.append(await _relevance(engine, inner, preparation))
     model = parsed.model or handler.models.model_name()
     return JSONResponse({"model": model, **(results[0] if len(results) == 1 else {"prompts": results})})

@@ -33,7 +33,7 @@ from cache.head_profile import HeadProfile, HeadProfileError, find, load
 from cache.pin import VersionMismatchError, check_vllm_version
 from cache.plan import UnsupportedModelError, refuse_by_name
 from cache.settings import EngineSettings
-from server import cache_route, routes
+from server import admin, cache_route, routes
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
 from server.engine import RopewayEngine
@@ -186,6 +186,8 @@ async def _app(
     refuse_fields(app)
     app.include_router(routes.router)
     app.include_router(cache_route.router)
+    app.include_router(admin.router)
+    app.state.ropeway_admin_key = args.admin_key
     account = CacheAccount(engine, [rank["pools"] for rank in ranks])
     keep_fresh(app, account)
     await init_app_state(engine, app.state, args, tasks)
