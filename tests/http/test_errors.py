@@ -261,10 +261,9 @@ def test_a_body_nested_too_deep_is_refused(server: Server, path: str) -> None:
     assert httpx.post(f"{server.url}{path}", content=body, headers=headers).status_code == 400
 
 
-def test_rope_is_refused_where_qgpm_is_taken(server: Server) -> None:
-    _assert_refused(
-        post(server, "/v1/completions", prompt=PROMPT, rope={"base": 1}), "rope", ["not supported"]
-    )
+def test_a_bad_rule_of_rope_is_refused_by_name(server: Server) -> None:
+    for path in ("/v1/completions", "/v1/qgpm/relevance"):
+        _assert_refused(post(server, path, prompt=PROMPT, rope={"base": 1}), "rope.base", ["1"])
 
 
 def test_an_unknown_request_id_is_not_found(server: Server) -> None:

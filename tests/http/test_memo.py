@@ -77,6 +77,7 @@ def test_chat_and_completion_of_other_tokens_share_nothing(server: Server, salt:
         {"prompt": PROMPT.replace("lighthouse", "light-house")},
         {"qgpm": {"question": "Who hid the lighthouse key?"}},
         {"qgpm": {"context": PROMPT[:600]}},
+        {"rope": {"base": 20000}},
     ],
     ids=lambda other: next(iter(other)),
 )
