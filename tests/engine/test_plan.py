@@ -52,6 +52,11 @@ SCALED: dict[str, dict[str, Any]] = {
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 128,
     },
+    "longrope": {
+        "short_factor": [1.0] * 16,
+        "long_factor": [1.0 + plane for plane in range(16)],
+        "original_max_position_embeddings": 128,
+    },
 }
 NAMED = {
     "layers that do not rotate": "Cohere2ForCausalLM mixes rotated and unrotated layers",
