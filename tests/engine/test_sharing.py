@@ -73,6 +73,10 @@ CHANGED: dict[str, tuple[Wish, int]] = {
     "length of the question": (asking(50), PROTECTED),
     "evidence": (replace(WISH, evidence=(2, 7, 6, 3, 4, 5, 8, 9, 0, 1)), PROTECTED),
     "evidence that comes earlier": (replace(WISH, evidence=(0, 2, 6, 3, 4, 5, 7, 8, 9, 1)), 32),
+    "a border of two sentences": (
+        replace(WISH, spans=(*SPANS[:4], (80, 91), (91, 100), *SPANS[6:])),
+        PROTECTED,
+    ),
     "salt": (replace(WISH, salt="other tenant"), 0),
     "a score pass": (replace(WISH, served="score"), PROTECTED),
     "no qgpm": (replace(WISH, served="plain"), PROTECTED),

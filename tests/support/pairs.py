@@ -69,6 +69,14 @@ def _other_evidence(wish: Wish, seed: int) -> Wish:
     return replace(wish, evidence=tuple(evidence))
 
 
+def _moved_border(wish: Wish, seed: int) -> Wish:
+    """A sentence takes the first token of the next, where that has more than one."""
+    at = seed % (len(wish.spans) - 1)
+    (start, border), (_, end) = wish.spans[at : at + 2]
+    border = min(border + 1, end - 1)
+    return replace(wish, spans=(*wish.spans[:at], (start, border), (border, end), *wish.spans[at + 2 :]))
+
+
 def _other_rope(wish: Wish, seed: int) -> Wish:
     others = [Rope(kind, numbers[0]) for kind, numbers in ROPES.items()]
     return replace(
@@ -113,6 +121,7 @@ CHANGES: dict[str, Callable[[Wish, int], Wish]] = {
     "question": _other_question,
     "longer question": _longer_question,
     "evidence": _other_evidence,
+    "border": _moved_border,
     "salt": lambda wish, seed: replace(wish, salt="other tenant"),
     "pass": _other_pass,
     "one token": _other_token,
