@@ -47,6 +47,7 @@ def engine(shared_engine: Engine) -> Engine:
 
 
 def test_forty_tokens_in_chunks_of_thirty_two(engine: Engine, oracle: Oracle) -> None:
+    """vllm#10388, mlx-vlm#1755: all positions were fed to each chunk."""
     case = Case(1, 40, begin=5)
     answer = engine.answer(case.moved())
     assert answer.logprobs == oracle.moved(case)
@@ -59,6 +60,7 @@ def test_many_chunks_and_decoding_across_block_borders(engine: Engine, oracle: O
 
 
 def test_two_modulated_and_a_plain_request_in_one_batch(engine: Engine, oracle: Oracle) -> None:
+    """Ms-PoE: one prompt's state stayed on the module and leaked into the next."""
     cases = [Case(3, 120, forced=30), Case(4, 90, forced=40), Case(5, 70, forced=50)]
     asks = [cases[0].moved(), cases[1].moved(at=2), cases[2].plain(at=3)]
     answers = engine.run(*asks)
@@ -137,6 +139,7 @@ def test_a_salt_separates_modulated_requests(engine: Engine) -> None:
 
 
 def test_a_hit_of_one_block_keeps_absolute_positions(engine: Engine, oracle: Oracle) -> None:
+    """LMCache-Ascend#282: an index local to the suffix was used on the whole prompt."""
     case = Case(14, 140, begin=34)
     engine.answer(Ask(case.prompt[:33]))
     answer = engine.answer(case.moved())
@@ -145,6 +148,7 @@ def test_a_hit_of_one_block_keeps_absolute_positions(engine: Engine, oracle: Ora
 
 
 def test_a_prompt_of_cached_blocks_only(engine: Engine, oracle: Oracle) -> None:
+    """LMCache#938: a prompt that was cached as a whole crashed."""
     case = Case(15, 128)
     expected = oracle.moved(case)
     assert engine.answer(case.moved()).logprobs == expected
@@ -158,6 +162,7 @@ def test_a_prompt_of_cached_blocks_only(engine: Engine, oracle: Oracle) -> None:
 
 
 def test_every_context_token_is_heard_after_a_prefix_hit(engine: Engine, oracle: Oracle) -> None:
+    """vllm#3251, vllm#8268, vllm#42245: results by token were missing for cached tokens."""
     case = Case(16, 110, begin=3)
     cold = engine.answer(case.scored())
     engine.forget()
@@ -196,6 +201,7 @@ def test_preemption_changes_nothing(engine: Engine, oracle: Oracle) -> None:
 
 
 def test_a_request_preempted_after_three_outputs_goes_on(engine: Engine, oracle: Oracle) -> None:
+    """vllm#16832, vllm-gaudi#524: resumed with its prompt's length for its total length."""
     case = Case(23, 40, forced=12, begin=5)
     # Two steps of prompt, the second gives the first token.
     answer = engine.run(case.moved(), preempt_before=(4,))[0]
