@@ -15,7 +15,7 @@ from hypothesis import given, settings
 
 from tests.support.asks import Answer
 from tests.support.engine import Engine
-from tests.support.pairs import Pair, pairs
+from tests.support.pairs import CHANGES, Pair, pairs
 from tests.support.wishes import ROPES, Pass, Rope, Wish, words
 
 TOLERANCE = 1e-3
@@ -166,6 +166,23 @@ def test_every_choice_hits_all_blocks(small_engine: Engine) -> None:
     choices = small_engine.answer(WISH.ask(n=3))
     assert choices.cached == WHOLE
     assert choices.choices == tuple(pytest.approx(answer.logprobs, abs=TOLERANCE) for _ in range(3))
+
+
+@pytest.mark.parametrize("served", ["plain", "answer"])
+@pytest.mark.parametrize("rope", [None, Rope("llama3", 8.0)])
+def test_a_long_conversation_does_not_drift(rope: Rope | None, served: Pass, small_engine: Engine) -> None:
+    """llama.cpp#4097, LMCache#242: keys shifted turn after turn, or by unscaled frequencies, went astray.
+
+    Each turn takes blocks that many turns before it computed, to the end of the model's length.
+    """
+    wish = replace(WISH, rope=rope, served=served)
+    for turn in range(13):
+        answer = small_engine.answer(wish.ask())
+        assert same(answer, small_engine.answer(wish.ask(salt=f"{UNUSED} {turn}")))
+        following = CHANGES["next turn"](wish, turn)
+        assert small_engine.answer(following.ask()).cached == Pair("", wish, following).shared_tokens
+        wish = following
+    assert len(wish.prompt) > 480
 
 
 @pytest.mark.parametrize("rope", [None, Rope("yarn", 4.0)])
