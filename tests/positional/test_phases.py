@@ -133,3 +133,22 @@ def test_yarn_of_factor_16_scales_a_rotated_key_by_its_own_factor() -> None:
     key = torch.randn(1, 32, dtype=torch.float64)
     rotated = rotate(key, rows_at(30_000, Profile.from_config(config)), "half")
     assert float(rotated.norm() / key.norm()) == pytest.approx(0.1 * math.log(16) + 1, rel=1e-12)
+
+
+def test_a_scaled_key_turned_on_equals_a_fresh_one_by_its_own_frequencies_alone() -> None:
+    """LMCache#242: plain frequencies turned scaled keys."""
+    from transformers import LlamaConfig
+
+    rule = {
+        "rope_type": "llama3",
+        "rope_theta": 1e4,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 256,
+    }
+    scaled = Profile.from_config(LlamaConfig(head_dim=32, rope_parameters=rule))
+    key = torch.randn(1, 32, dtype=torch.float64)
+    early, fresh = (rotate(key, rows_at(position, scaled), "half") for position in (10, 510))
+    assert torch.allclose(rotate(early, rows_at(500, scaled), "half"), fresh, rtol=0, atol=1e-12)
+    assert not torch.allclose(rotate(early, rows_at(500, Profile.rope(1e4, 32)), "half"), fresh, atol=0.1)
