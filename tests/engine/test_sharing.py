@@ -154,6 +154,18 @@ def test_a_restarted_engine_shares_the_same(
     assert same(after, before)
 
 
+def test_the_next_turn_takes_plain_blocks_to_score_and_the_protected_prefix_to_answer(
+    small_engine: Engine,
+) -> None:
+    following = CHANGES["next turn"](WISH, 0)
+    for wish in (WISH, following):
+        score = small_engine.answer(replace(wish, served="score").ask())
+        answer = small_engine.answer(wish.ask())
+        assert score.cached == (0 if wish is WISH else WHOLE)
+        assert answer.cached == PROTECTED
+        assert same(answer, small_engine.answer(wish.ask(salt=f"{UNUSED} {len(wish.prompt)}")))
+
+
 def test_a_retry_hits_all_its_blocks(small_engine: Engine) -> None:
     answer = small_engine.answer(WISH.ask())
     again = small_engine.answer(WISH.ask())
