@@ -47,6 +47,14 @@ def _used(memory: dict[str, Any]) -> int:
     return sum(group["bytes_used"] for pool in memory["pools"] for group in pool["groups"])
 
 
+def _first_used(server: Server, seconds: float = 30) -> dict[str, Any]:
+    """The memory as soon as some of it is used."""
+    deadline = time.monotonic() + seconds
+    while not _used(memory := _memory(server)):
+        assert time.monotonic() < deadline, "nothing was used"
+    return memory
+
+
 def test_the_answer_has_the_documented_shape(server: Server) -> None:
     memory = _memory(server)
     assert list(memory) == [
@@ -116,7 +124,8 @@ async def test_used_is_told_while_a_stream_runs_and_zero_behind_its_abort(server
     body = {
         "model": MODEL,
         "prompt": PROMPT,
-        "max_tokens": 1000,
+        "max_tokens": 2000,
+        "n": 12,  # long enough to be seen on a busy machine
         "ignore_eos": True,
         "stream": True,
         "cache_salt": salt,
@@ -127,8 +136,7 @@ async def test_used_is_told_while_a_stream_runs_and_zero_behind_its_abort(server
         client.stream("POST", f"{server.url}/v1/completions", json=body) as response,
     ):
         assert response.status_code == 200
-        await anext(response.aiter_lines())
-        running = (await client.get(f"{server.url}/v1/cache")).json()
+        running = await asyncio.to_thread(_first_used, server)
     tokens = {pool["name"]: pool["groups"][0]["bytes_per_token"] for pool in running["pools"]}
     used = {pool["name"]: pool["groups"][0]["bytes_used"] for pool in running["pools"]}
     assert used["kv"] // tokens["kv"] == used["shadow"] // tokens["shadow"] > 0
