@@ -10,7 +10,16 @@ import pytest
 
 from cache.head_profile import Calibration, Head, HeadProfile, fingerprint
 from positional.qgpm import PACKAGE_DEFAULTS
-from tests.http.servers import API_KEY, CROWDED_BLOCKS, CROWDED_CHUNK, CROWDED_LENGTH, MODEL, SHARED
+from server.admin_key import VARIABLE
+from tests.http.servers import (
+    ADMIN_KEY,
+    API_KEY,
+    CROWDED_BLOCKS,
+    CROWDED_CHUNK,
+    CROWDED_LENGTH,
+    MODEL,
+    SHARED,
+)
 from tests.support.checkpoints import make
 from tests.support.server import Server, running_server
 
@@ -38,9 +47,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(checkpoint: Path) -> Iterator[Server]:
-    """QGPM off by default, room for everything, a prompt of 4,000 tokens in 32 steps, vLLM's dev routes."""
+    """QGPM off by default, room for everything, a prompt of 4,000 tokens in 32 steps, all routes."""
     arguments = [str(checkpoint), *SHARED, "--max-num-batched-tokens", "128"]
-    with running_server(arguments, {"VLLM_SERVER_DEV_MODE": "1"}) as started:
+    with running_server(arguments, {"VLLM_SERVER_DEV_MODE": "1", VARIABLE: ADMIN_KEY}) as started:
         yield started
 
 

@@ -11,6 +11,7 @@ from tests.support.server import TINY, Server
 
 MODEL = "tiny"
 API_KEY = "key-of-the-tests-7c1f"
+ADMIN_KEY = "admin-key-of-the-tests-a90e"
 DOCUMENT = document(24, seed=11)
 PASSAGE = "a wooden violin"  # in some sentences of the document
 QUESTION = "Question: Who hid the lighthouse key?"
