@@ -3,7 +3,17 @@
 import subprocess
 import sys
 
-MODULES = ("coordinates", "modulation", "phases", "planes", "profile", "qgpm", "relevance")
+MODULES = (
+    "attention",
+    "coordinates",
+    "masks",
+    "modulation",
+    "phases",
+    "planes",
+    "profile",
+    "qgpm",
+    "relevance",
+)
 
 
 def test_positional_imports_nothing_of_the_floors_above() -> None:
