@@ -1,0 +1,119 @@
+"""The oracle of Ropeway's own architecture: its layers written plainly on the reference attention."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch.nn.functional import linear, silu
+from transformers import LlamaConfig
+
+from positional.attention import Rotation, attend
+from positional.masks import visible
+from positional.profile import Profile
+from tests.support.hybrids import layers_of
+from tests.support.reference import Map, Modulated
+
+
+class HybridReference:
+    """A checkpoint folder of `RopewayForCausalLM`, run in float32 on the CPU, one prompt at a time.
+
+    It reads `config.json` and the weights by itself and shares no code with the served model but
+    `positional`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        self._layers = layers_of(self._config)
+        self._profiles = [_profile(layer, self._config) for layer in self._layers]
+        self._weights = {
+            name: weight.float()
+            for file in sorted(folder.glob("*.safetensors"))
+            for name, weight in load_file(file).items()
+        }
+
+    def forced_logprobs(
+        self, prompt_ids: Sequence[int], forced_ids: Sequence[int], modulated: Modulated | None = None
+    ) -> list[float]:
+        """The log-probability of each forced token after the prompt and the forced tokens before it."""
+        logits = self.logits([*prompt_ids, *forced_ids[:-1]], modulated)[-len(forced_ids) :]
+        chosen = torch.tensor(forced_ids)[:, None]
+        return [float(value) for value in logits.log_softmax(-1).gather(1, chosen)[:, 0]]
+
+    @torch.inference_mode()
+    def logits(
+        self, ids: Sequence[int], modulated: Modulated | None = None, *, shift: int = 0
+    ) -> torch.Tensor:
+        """Logits float32 [tokens, vocabulary] of a sequence whose first token stands at `shift`."""
+        places = torch.arange(len(ids)) + shift
+        states = self._weights["model.embed_tokens.weight"][torch.tensor(list(ids))]
+        for index in range(len(self._layers)):
+            name = f"model.layers.{index}"
+            normed = self._norm(f"{name}.input_layernorm", states)
+            states = states + self._attention(index, normed, places, modulated)
+            normed = self._norm(f"{name}.post_attention_layernorm", states)
+            gated = silu(self._linear(f"{name}.mlp.gate_proj", normed))
+            states = states + self._linear(
+                f"{name}.mlp.down_proj", gated * self._linear(f"{name}.mlp.up_proj", normed)
+            )
+        head = self._weights.get("lm_head.weight", self._weights["model.embed_tokens.weight"])
+        return linear(self._norm("model.norm", states), head)
+
+    def _attention(
+        self, index: int, states: torch.Tensor, places: torch.Tensor, modulated: Modulated | None
+    ) -> torch.Tensor:
+        layer, name = self._layers[index], f"model.layers.{index}.self_attn"
+        query, key, value = (
+            self._linear(f"{name}.{part}_proj", states).unflatten(-1, (-1, self._config["head_dim"]))
+            for part in "qkv"
+        )
+        if layer.get("qk_norm"):
+            query, key = self._norm(f"{name}.q_norm", query), self._norm(f"{name}.k_norm", key)
+        mask = visible(places, places, window=layer["window"])
+        rotation = self._rotation(index, places, modulated)
+        read = attend(query, key, value, mask, rotation, query_scale=_query_scale(layer, places))
+        return self._linear(f"{name}.o_proj", read.flatten(1))
+
+    def _rotation(self, index: int, places: torch.Tensor, modulated: Modulated | None) -> Rotation | None:
+        """Global rotary layers of the lower half stand in the broad map, the others in the sharp one."""
+        profile = self._profiles[index]
+        if profile is None:
+            return None
+        if modulated is None or self._layers[index]["window"] is not None:
+            return Rotation.of(profile, places, places)
+        name: Map = "broad" if index < len(self._layers) // 2 else "sharp"
+        moved = modulated.positions(name, len(places), profile.inverse_frequencies)
+        return Rotation.of(profile, moved, moved)
+
+    def _linear(self, name: str, states: torch.Tensor) -> torch.Tensor:
+        return linear(states, self._weights[f"{name}.weight"], self._weights.get(f"{name}.bias"))
+
+    def _norm(self, name: str, states: torch.Tensor) -> torch.Tensor:
+        epsilon = self._config.get("rms_norm_eps", 1e-6)
+        root = (states.square().mean(dim=-1, keepdim=True) + epsilon).rsqrt()
+        return states * root * self._weights[f"{name}.weight"]
+
+
+def _profile(layer: dict[str, Any], config: dict[str, Any]) -> Profile | None:
+    if layer["rotary"] == "none":
+        return None
+    rule = {"rope_type": "default", **(layer.get("scaling") or {}), "rope_theta": layer["base"]}
+    if layer["rotary"] == "partial":
+        rule["partial_rotary_factor"] = layer["rotary_fraction"]
+    transformers = LlamaConfig(
+        head_dim=config["head_dim"],
+        max_position_embeddings=config["max_position_embeddings"],
+        rope_parameters=rule,
+    )
+    return Profile.from_config(transformers, pairing=layer.get("pairing") or "half")
+
+
+def _query_scale(layer: dict[str, Any], places: torch.Tensor) -> torch.Tensor | None:
+    """1 + a · ln(1 + ⌊(p + 1) / f⌋) of each query's position p."""
+    rule = layer.get("query_scale")
+    if rule is None:
+        return None
+    steps = torch.floor((places + 1) / rule["floor_scale"])
+    return 1 + rule["attn_scale"] * torch.log1p(steps)
