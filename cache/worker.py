@@ -9,6 +9,9 @@ from vllm.v1.worker.gpu_worker import Worker
 
 from cache.model_runner import PositionalRunning, RopewayCPUModelRunner, RopewayGPUModelRunner
 from cache.pin import check_vllm_version
+from cache.registration import register_architectures
+
+register_architectures()
 
 
 class PositionalWorker(Worker):

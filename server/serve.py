@@ -32,6 +32,7 @@ from vllm.usage.usage_lib import UsageContext
 from cache.head_profile import HeadProfile, HeadProfileError, find, load
 from cache.pin import VersionMismatchError, check_vllm_version
 from cache.plan import UnsupportedModelError, refuse_by_name
+from cache.registration import register_architectures
 from cache.settings import EngineSettings
 from server import admin, cache_route, routes
 from server.cache_account import CacheAccount
@@ -64,6 +65,7 @@ def run(model: str | None, arguments: Sequence[str]) -> int:
     """Serve until the process is told to stop; the exit status."""
     try:
         check_vllm_version()
+        register_architectures()
         args = parse(model, arguments)
         heads = _head_profile(args)
         cli_env_setup()

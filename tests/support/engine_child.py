@@ -76,7 +76,10 @@ class Driver:
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
+        from cache.registration import register_architectures
         from cache.settings import EngineSettings
+
+        register_architectures()
 
         ours = {
             "worker_cls": "cache.worker.RopewayCPUWorker",
