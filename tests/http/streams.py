@@ -3,11 +3,12 @@
 import itertools
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import httpx
@@ -19,8 +20,8 @@ from tests.support.server import Server
 NEAR = 1e-3
 START = {"base": 10_000.0}
 OTHER = {"base": 300.0}
-AFTER = 4
-TOKENS = 200
+TOKENS = 600
+_FIRST_TOKENS = 0.08  # seconds
 _TRIES = 10
 _salts = (f"stream {number}" for number in itertools.count())
 
@@ -82,13 +83,23 @@ def _chunks(response: httpx.Response) -> Iterator[Streamed]:
 def changed_at(
     server: Server, prompt: Any, change: Callable[[], Any], *, tokens: int = TOKENS, **fields: Any
 ) -> Streamed:
-    """A whole stream, during which something happens once the first tokens have come."""
-    streamed, done = Streamed(), False
-    with streaming(server, prompt, max_tokens=tokens, **fields) as chunks:
-        for streamed in chunks:
-            if not done and len(streamed.tokens) >= AFTER:
-                done = True
-                change()
+    """A whole stream, during which something happens.
+
+    Another thread reads it: on few cores a tiny model is hundreds of tokens ahead of its readers.
+    """
+    default(server)
+    with ThreadPoolExecutor(1) as pool:
+        stream = pool.submit(_read, server, prompt, max_tokens=tokens, **fields)
+        while not default(server)["running"] and not stream.done():
+            time.sleep(0.002)
+        time.sleep(_FIRST_TOKENS)
+        change()
+        return stream.result()
+
+
+def _read(server: Server, prompt: Any, **fields: Any) -> Streamed:
+    with streaming(server, prompt, **fields) as chunks:
+        (streamed,) = deque(chunks, maxlen=1)
     return streamed
 
 
@@ -107,6 +118,7 @@ def rebuilding(server: Server, prompt: Any, **fields: Any) -> tuple[Streamed, di
 def rebuilding_whole(server: Server, prompt: Any, **fields: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A response without a stream, during whose first pass the default became `OTHER`; and that change."""
     for number in range(_TRIES):
+        default(server)
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(complete, server, prompt, cache_salt=f"{next(_salts)} {number}", **fields)
             while not (found := default(server)["running"]) and not answer.done():
@@ -123,6 +135,12 @@ def _to_other(server: Server, changes: list[dict[str, Any]]) -> None:
     changes.append(change_profile(server, "rebuild", **OTHER))
 
 
+@cache
+def _client(url: str) -> httpx.Client:
+    """One that keeps its connection: a server that streams fast may take new ones late."""
+    return httpx.Client(base_url=url, timeout=60)
+
+
 def change_profile(server: Server, running: str, **rule: Any) -> dict[str, Any]:
     """Change the server's default profile; without a rule to that of its start."""
     response = put_profile(server, {"running": running, **rule}, ADMIN_KEY)
@@ -134,12 +152,12 @@ def change_profile(server: Server, running: str, **rule: Any) -> dict[str, Any]:
 def put_profile(server: Server, body: Any, key: str | None, **headers: str) -> httpx.Response:
     """The response to a change, with an administrator's key or without."""
     sent = headers if key is None else {"X-Admin-Key": key, **headers}
-    return httpx.put(f"{server.url}/v1/positional/profile", json=body, headers=sent, timeout=60)
+    return _client(server.url).put("/v1/positional/profile", json=body, headers=sent)
 
 
 def default(server: Server) -> dict[str, Any]:
     """What the server tells of its default profile."""
-    content: dict[str, Any] = server.get("/v1/positional").json()["default"]
+    content: dict[str, Any] = _client(server.url).get("/v1/positional").json()["default"]
     return content
 
 

@@ -13,7 +13,6 @@ from transformers import AutoTokenizer
 
 from tests.http.servers import ADMIN_KEY, API_KEY, PASSAGE, PROMPT, complete, metric, record, wait_until_idle
 from tests.http.streams import (
-    AFTER,
     NEAR,
     OTHER,
     START,
@@ -65,7 +64,7 @@ def test_a_rebuilt_stream_goes_on_as_a_fresh_request_on_the_new_profile(
     before = forced_logprobs(server, prompt, streamed.tokens, rope=START, **fields)
     behind = forced_logprobs(server, prompt, streamed.tokens, rope=OTHER, **fields)
     change = agreeing(streamed.logprobs, before)
-    assert AFTER <= change < TOKENS
+    assert 0 < change < TOKENS
     assert streamed.logprobs[change:] == pytest.approx(behind[change:], abs=NEAR)
     assert streamed.usage["prompt_tokens"] == len(prompt)
     assert streamed.usage["completion_tokens"] == TOKENS
@@ -242,7 +241,7 @@ def test_a_rebuilt_request_is_counted_once(server: Server, prompt: list[int]) ->
 def test_closing_a_rebuilt_stream_ends_its_request(server: Server, prompt: list[int]) -> None:
     with streaming(server, prompt, max_tokens=3000) as chunks:
         for streamed in chunks:
-            if len(streamed.tokens) >= AFTER:
+            if streamed.tokens:
                 change_profile(server, "rebuild", **OTHER)
                 break
     wait_until_idle(server)

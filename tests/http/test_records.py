@@ -23,7 +23,10 @@ from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 
-FIELDS = {"mode", "sentences", "protected_prefix", "top", "seconds", "memo", "tokens", "outcome"}
+FIELDS = {
+    *("mode", "sentences", "protected_prefix", "top", "seconds", "memo"),
+    *("profile", "rebuilt", "tokens", "outcome"),
+}
 
 
 @pytest.mark.parametrize("ask", [chat, complete])
