@@ -39,6 +39,7 @@ class Options:
     lengths: tuple[int, ...]
     eager: bool
     flags: tuple[str, ...]
+    only: str
     out: Path | None
 
     @staticmethod
@@ -55,6 +56,7 @@ class Options:
             lengths=(600,) if quick else QGPM_LENGTHS,
             eager=eager,
             flags=tuple(shlex.split(args.serve_flags)),
+            only=args.only,
             out=args.out,
         )
 
@@ -86,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     compiled.add_argument("--eager", dest="eager", action="store_true", help="without (default elsewhere)")
     parser.add_argument("--serve-flags", default="", metavar="FLAGS", help="more flags, for both servers")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="TEXT",
+        help="only measurements whose name holds it (qgpm, reuse …)",
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write everything as JSON")
     return parser
 
@@ -125,9 +133,13 @@ async def run(options: Options, stock: Server, ropeway: Server) -> Report:
         shadow = read_shadow(client, ropeway.url)
     async with httpx.AsyncClient(timeout=600) as client:
         asker = Asker(client, Workload(per_sentence))
-        measured = measurements(
+        every = measurements(
             asker, stock.url, ropeway.url, options.tokens, options.lengths, options.max_tokens
         )
+        measured = [measurement for measurement in every if options.only in measurement.name]
+        if not measured:
+            names = ", ".join(measurement.name for measurement in every)
+            raise SystemExit(f"--only {options.only}: the measurements are {names}")
         await measure(measured, options.pairs)
     results: list[Result] = [result for measurement in measured for result in measurement.results()]
     setting = {
