@@ -11,6 +11,7 @@ from cache.extra_args import ScoreTask
 from positional.modulation import Modulation
 from positional.qgpm import QGPMConfig, build_modulation
 from tests.support.asks import Answer, Ask
+from tests.support.hybrid_reference import HybridReference
 from tests.support.reference import Modulated, Reference
 
 CONFIG = QGPMConfig(3, 0.5, 1, 0.2, 0.3, 0.1, 0.2, 0.5)
@@ -63,7 +64,7 @@ class Case:
 class Oracle:
     """Compares answers with the reference."""
 
-    def __init__(self, reference: Reference, heads: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, reference: Reference | HybridReference, heads: Sequence[tuple[int, int]] = ()) -> None:
         self._reference = reference
         self._heads = heads
 
@@ -84,6 +85,7 @@ class Oracle:
     def hears(self, case: Case, answer: Answer, tolerance: float = TOLERANCE) -> bool:
         """Whether a score pass brought what the heads read; −∞ for the sentence of silent tokens only."""
         assert answer.relevance is not None
+        assert isinstance(self._reference, Reference)
         table = torch.tensor(answer.relevance).view(len(case.spans), len(self._heads))
         task = case.task
         _, expected = self._reference.relevance(

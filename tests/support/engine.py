@@ -12,6 +12,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tests.support import engine_child
 from tests.support.asks import Answer, Ask
 
@@ -68,6 +71,14 @@ class Engine:
         """The hashes that the engine core gives the full blocks of a request's prompt."""
         hashes: list[bytes] = self._call("block_hashes", ask)
         return hashes
+
+    def keys(self, ask: Ask, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """The keys that reach attention at some positions of a prompt: [tokens, layers, kv heads × width].
+
+        Nothing of the prompt may be cached.
+        """
+        keys: npt.NDArray[np.float32] = self._call("keys", ask, tuple(tokens))
+        return keys
 
     def state(self) -> dict[str, Any]:
         """What scheduler and worker hold now; see `engine_child.Driver.state`."""

@@ -6,6 +6,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+import torch
 
 from tests.support.asks import Answer, Ask
 from tests.support.forced import PROCESSOR
@@ -148,6 +149,26 @@ class Driver:
             "hashed", list(ask.prompt), _parameters(ask), None, cache_salt=ask.salt, block_hasher=hasher
         )
         return list(request.block_hashes)
+
+    def keys(self, ask: Ask, tokens: tuple[int, ...]) -> np.ndarray:
+        """The keys of a prompt that reach attention, of the given tokens: float32 [tokens, layers, …]."""
+        from vllm.model_executor.layers.attention.attention import Attention
+
+        model = self.engine.model_executor.driver_worker.worker.model_runner.model
+        layers = [module for module in model.modules() if isinstance(module, Attention)]
+        seen: list[list[torch.Tensor]] = [[] for _ in layers]
+        hooks = [
+            layer.register_forward_pre_hook(
+                lambda _, inputs, kept=kept: kept.append(inputs[1].flatten(1).clone())
+            )
+            for layer, kept in zip(layers, seen, strict=True)
+        ]
+        try:
+            self.run((ask,), (), False)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return np.stack([torch.cat(kept)[list(tokens)].numpy() for kept in seen], axis=1)
 
     def forget(self) -> None:
         """Drop all cached blocks."""

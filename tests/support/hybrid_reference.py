@@ -26,13 +26,24 @@ class HybridReference:
 
     def __init__(self, folder: Path) -> None:
         self._config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-        self._layers = layers_of(self._config)
-        self._profiles = [_profile(layer, self._config) for layer in self._layers]
+        self.layers = layers_of(self._config)
+        self._profiles = [_profile(layer, self._config) for layer in self.layers]
         self._weights = {
             name: weight.float()
             for file in sorted(folder.glob("*.safetensors"))
             for name, weight in load_file(file).items()
         }
+
+    @property
+    def head_dim(self) -> int:
+        """Dimensions of a head."""
+        width: int = self._config["head_dim"]
+        return width
+
+    @property
+    def rotary_widths(self) -> list[int]:
+        """By layer, how many of a head's dimensions are rotated, from the first."""
+        return [0 if profile is None else profile.rotary_dim for profile in self._profiles]
 
     def forced_logprobs(
         self, prompt_ids: Sequence[int], forced_ids: Sequence[int], modulated: Modulated | None = None
@@ -49,7 +60,7 @@ class HybridReference:
         """Logits float32 [tokens, vocabulary] of a sequence whose first token stands at `shift`."""
         places = torch.arange(len(ids)) + shift
         states = self._weights["model.embed_tokens.weight"][torch.tensor(list(ids))]
-        for index in range(len(self._layers)):
+        for index in range(len(self.layers)):
             name = f"model.layers.{index}"
             normed = self._norm(f"{name}.input_layernorm", states)
             states = states + self._attention(index, normed, places, modulated)
@@ -64,7 +75,7 @@ class HybridReference:
     def _attention(
         self, index: int, states: torch.Tensor, places: torch.Tensor, modulated: Modulated | None
     ) -> torch.Tensor:
-        layer, name = self._layers[index], f"model.layers.{index}.self_attn"
+        layer, name = self.layers[index], f"model.layers.{index}.self_attn"
         query, key, value = (
             self._linear(f"{name}.{part}_proj", states).unflatten(-1, (-1, self._config["head_dim"]))
             for part in "qkv"
@@ -81,9 +92,9 @@ class HybridReference:
         profile = self._profiles[index]
         if profile is None:
             return None
-        if modulated is None or self._layers[index]["window"] is not None:
+        if modulated is None or self.layers[index]["window"] is not None:
             return Rotation.of(profile, places, places)
-        name: Map = "broad" if index < len(self._layers) // 2 else "sharp"
+        name: Map = "broad" if index < len(self.layers) // 2 else "sharp"
         moved = modulated.positions(name, len(places), profile.inverse_frequencies)
         return Rotation.of(profile, moved, moved)
 
