@@ -1,4 +1,4 @@
-"""The architecture as a transformers configuration of type `ropeway`, and SmolLM3's as one of ours."""
+"""The architecture as a transformers configuration of type `ropeway`."""
 
 import json
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from typing import Any
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 
 from cache.architecture_config import MODEL_TYPE, Architecture, ArchitectureError, shared_rules
+from cache.translation import SMOLLM3, rule_fields, translated
 
-SMOLLM3 = "smollm3"
 # What a configuration may hold beside the architecture; none of it changes what the model computes.
 _KNOWN_BESIDE = frozenset(
     {
@@ -23,8 +23,6 @@ _KNOWN_BESIDE = frozenset(
         *("head_dtype", "auto_map"),
     }
 )
-# Names that vLLM gives longrope's attention factor.
-_SAME_AS_ATTENTION_FACTOR = ("short_mscale", "long_mscale")
 
 
 class RopewayConfig(PreTrainedConfig):
@@ -69,7 +67,7 @@ class RopewayConfig(PreTrainedConfig):
         for layer, span in zip(layers, self.layer_types, strict=True):
             rule = (rules or {}).get(span) if _is_by_type(rules) else rules
             if layer["rotary"] != "none" and rule:
-                layer.update(_rule_fields(rule))
+                layer.update(rule_fields(rule))
         self.layers, self.layer_pattern = layers, None
 
     def convert_rope_params_to_dict(self, **kwargs: Any) -> dict[str, Any]:
@@ -92,17 +90,6 @@ def _is_by_type(rules: Mapping[str, Any] | None) -> bool:
     return all(isinstance(rule, Mapping) for rule in (rules or {}).values())
 
 
-def _rule_fields(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A layer's fields for a rule in transformers' spelling; the rotated share stays the layer's own."""
-    scaling = {
-        name: value
-        for name, value in rule.items()
-        if name not in ("rope_theta", "partial_rotary_factor", *_SAME_AS_ATTENTION_FACTOR)
-    }
-    unscaled = scaling.get("rope_type", "default") == "default"
-    return {"base": rule.get("rope_theta"), "scaling": None if unscaled else scaling}
-
-
 def architecture_of(config: Any) -> Architecture | None:
     """The architecture of a text configuration that `RopewayForCausalLM` serves; None for another's.
 
@@ -110,33 +97,7 @@ def architecture_of(config: Any) -> Architecture | None:
     """
     if isinstance(config, RopewayConfig):
         return config.architecture
-    return _of_smollm3(config) if config.model_type == SMOLLM3 else None
-
-
-def _of_smollm3(config: Any) -> Architecture:
-    """SmolLM3: `no_rope_layers` is 1 where a layer does rotate; its window hangs on `layer_types` alone."""
-    count = config.num_hidden_layers
-    for name in ("no_rope_layers", "layer_types"):
-        if len(getattr(config, name)) < count:
-            raise ArchitectureError(name, f"must hold {count}, one a layer", len(getattr(config, name)))
-    rule = {name: value for name, value in config.rope_parameters.items() if value is not None}
-    if rule.get("partial_rotary_factor", 1) != 1:
-        raise ArchitectureError("rope_parameters.partial_rotary_factor", "is not part of SmolLM3")
-    window = config.sliding_window if config.use_sliding_window else None
-    layers = [
-        {
-            "rotary": "full" if rotates else "none",
-            "window": window if layer_type == "sliding_attention" else None,
-            **(_rule_fields(rule) if rotates else {}),
-        }
-        for rotates, layer_type in zip(config.no_rope_layers[:count], config.layer_types[:count], strict=True)
-    ]
-    names = Architecture.model_fields.keys() & vars(config).keys() - {"layers", "layer_pattern"}
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    own = {name: getattr(config, name) for name in names}
-    return Architecture.read(
-        {**own, "head_dim": head_dim, "output_bias": config.attention_bias, "layers": layers}
-    )
+    return translated(config) if config.model_type == SMOLLM3 else None
 
 
 AutoConfig.register(MODEL_TYPE, RopewayConfig, exist_ok=True)
