@@ -61,6 +61,9 @@ class RopewayEngine(InvalidatingEngine):
     ) -> AsyncGenerator[RequestOutput, None]:
         """Outputs as `AsyncLLM.generate`'s; raises RequestError at once for forged arguments."""
         refuse_forged(sampling_params.extra_args)
+        if not isinstance(prompt, Mapping):
+            # Input that is still being streamed has no length to choose a rule by.
+            return super().generate(prompt, sampling_params, request_id, **options)
         intent = current_intent()
         arrival, wish, given = time.time(), None, None
         if intent is not None:
