@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ NEAR = 1e-3
 START = {"base": 10_000.0}
 OTHER = {"base": 300.0}
 TOKENS = 600
-_FIRST_TOKENS = 0.08  # seconds
 _TRIES = 10
 _salts = (f"stream {number}" for number in itertools.count())
 
@@ -83,24 +83,28 @@ def _chunks(response: httpx.Response) -> Iterator[Streamed]:
 def changed_at(
     server: Server, prompt: Any, change: Callable[[], Any], *, tokens: int = TOKENS, **fields: Any
 ) -> Streamed:
-    """A whole stream, during which something happens.
+    """A whole stream, during which something happens, behind its first token.
 
     Another thread reads it: on few cores a tiny model is hundreds of tokens ahead of its readers.
     """
     default(server)
+    begun = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        stream = pool.submit(_read, server, prompt, max_tokens=tokens, **fields)
-        while not default(server)["running"] and not stream.done():
-            time.sleep(0.002)
-        time.sleep(_FIRST_TOKENS)
+        stream = pool.submit(_read, server, prompt, begun, max_tokens=tokens, **fields)
+        begun.wait()
         change()
         return stream.result()
 
 
-def _read(server: Server, prompt: Any, **fields: Any) -> Streamed:
-    with streaming(server, prompt, **fields) as chunks:
-        (streamed,) = deque(chunks, maxlen=1)
-    return streamed
+def _read(server: Server, prompt: Any, begun: threading.Event, **fields: Any) -> Streamed:
+    try:
+        with streaming(server, prompt, **fields) as chunks:
+            streamed = next(chunks)  # one object, which grows
+            begun.set()
+            deque(chunks, maxlen=0)
+            return streamed
+    finally:
+        begun.set()
 
 
 def rebuilding(server: Server, prompt: Any, **fields: Any) -> tuple[Streamed, dict[str, Any]]:
