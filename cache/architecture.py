@@ -28,7 +28,7 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
-from cache.architecture_config import Architecture, ArchitectureError, LayerConfig, QueryScale
+from cache.architecture_config import Architecture, ArchitectureError, LayerConfig, QueryScale, query_factors
 from cache.ropeway_config import architecture_of
 
 
@@ -62,12 +62,11 @@ class QueryScaling(nn.Module):
 
     def __init__(self, scale: QueryScale) -> None:
         super().__init__()
-        self.scale = scale
+        self.floor_scale, self.attn_scale = scale.floor_scale, scale.attn_scale
 
     def forward(self, positions: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
         """`positions` [tokens], `query` [tokens, heads × width]."""
-        floors = torch.floor((positions.float() + 1) / self.scale.floor_scale)
-        factors = torch.log1p(floors) * self.scale.attn_scale + 1
+        factors = query_factors(positions, self.floor_scale, self.attn_scale)
         return (query * factors[:, None]).to(query.dtype)
 
 

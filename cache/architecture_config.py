@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from positional.profile import Pairing, Profile, ProfileError
@@ -38,15 +39,17 @@ class ArchitectureError(ValueError):
 
 
 class QueryScale(BaseModel):
-    """A factor on the queries of a layer without rotation, by absolute position p (Llama 4's rule).
-
-    1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋).
-    """
+    """A factor on the queries of a layer without rotation, by absolute position (`query_factors`)."""
 
     model_config = _STRICT
 
     floor_scale: Positive
     attn_scale: Positive
+
+
+def query_factors(positions: torch.Tensor, floor_scale: float, attn_scale: float) -> torch.Tensor:
+    """1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋) of positions p, float32 (Llama 4's rule)."""
+    return torch.log1p(torch.floor((positions.float() + 1) / floor_scale)) * attn_scale + 1
 
 
 class LayerConfig(BaseModel):

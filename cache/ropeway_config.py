@@ -1,7 +1,7 @@
 """The architecture as a transformers configuration of type `ropeway`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -33,9 +33,7 @@ class RopewayConfig(PreTrainedConfig):
 
     def __init__(self, **values: Any) -> None:
         own = {name: values.pop(name) for name in Architecture.model_fields if name in values}
-        unknown = [name for name in values if name not in _KNOWN_BESIDE and not name.startswith("_")]
-        if unknown:
-            raise ArchitectureError(unknown[0], "is unknown", values[unknown[0]])
+        _check_names(values.keys(), values)
         architecture = Architecture.read({name: value for name, value in own.items() if value is not None})
         for name, value in architecture.model_dump(mode="json").items():
             setattr(self, name, value)
@@ -70,6 +68,11 @@ class RopewayConfig(PreTrainedConfig):
                 layer.update(rule_fields(rule))
         self.layers, self.layer_pattern = layers, None
 
+    def update(self, config_dict: dict[str, Any]) -> None:
+        """Set fields, as overrides do; raises ArchitectureError for names that mean nothing."""
+        _check_names(config_dict.keys() - Architecture.model_fields.keys() - {"rope_parameters"}, config_dict)
+        super().update(config_dict)
+
     def convert_rope_params_to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Nothing to convert: there is no other spelling."""
         return kwargs
@@ -79,6 +82,12 @@ class RopewayConfig(PreTrainedConfig):
 
     def validate_rope(self) -> None:
         """Nothing to do: the architecture checks itself."""
+
+
+def _check_names(names: Iterable[str], values: Mapping[str, Any]) -> None:
+    for name in sorted(names):
+        if name not in _KNOWN_BESIDE and not name.startswith("_"):
+            raise ArchitectureError(name, "is unknown", values[name])
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""The `ropeway` command: serve, model, calibrate and ask.
+"""The `ropeway` command: serve, model, calibrate, init-config and ask.
 
 What is heavy (vLLM, transformers, the OpenAI client) is imported by the subcommand that needs it.
 """
@@ -8,6 +8,8 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from server import init_options
 
 SERVE_DESCRIPTION = """\
 Serves a model over the OpenAI API, with QGPM per request. Without MODEL it serves SmolLM2-135M-Instruct,
@@ -54,6 +56,12 @@ def build_parser() -> argparse.ArgumentParser:
         "~/.cache/ropeway.",
     )
     _add_calibrate(commands)
+    init = commands.add_parser(
+        "init-config",
+        help="write a model whose layers differ in rotation and window",
+        description=init_options.DESCRIPTION,
+    )
+    init_options.add_options(init)
     _add_ask(commands)
     return parser
 
@@ -169,8 +177,18 @@ def _run(parsed: argparse.Namespace) -> int:
             import server.calibrate
 
             return server.calibrate.run(parsed.model, parsed.out, samples=parsed.samples, seed=parsed.seed)
+        case "init-config":
+            return _init_config(parsed)
         case _:
             return _ask(parsed)
+
+
+def _init_config(parsed: argparse.Namespace) -> int:
+    try:
+        print(init_options.run(parsed))
+    except (ValueError, OSError) as error:
+        raise CommandError(str(error)) from error
+    return 0
 
 
 def _ask(parsed: argparse.Namespace) -> int:

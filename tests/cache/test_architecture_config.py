@@ -161,6 +161,11 @@ def test_another_rule_never_makes_a_layer_rotate_or_stop(tmp_path: Path) -> None
     assert [layer.rotary for layer in config.architecture.every_layer[:2]] == ["full", "none"]
 
 
+def test_an_override_of_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ArchitectureError, match=r"^layer_patern: is unknown"):
+        RopewayConfig(**described()).update({"layer_patern": [NOPE]})
+
+
 def test_an_overridden_field_is_checked_when_it_is_read() -> None:
     config = RopewayConfig(**described())
     config.update({"layer_pattern": [NOPE | {"base": 1e4}]})
