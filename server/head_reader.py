@@ -15,13 +15,14 @@ from transformers.masking_utils import sdpa_mask
 
 from cache.head_profile import QUERY_TAIL
 from positional import relevance
+from server import plain_model  # noqa: F401 - registers our architecture with transformers
 from server.locate import Located, LocateError, Source, locate
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
 from server.samples import Sample
 
 ATTENTION = "ropeway_calibration"
-# Enough tokens to compare keys by, and a shift at which every rotated key differs by far more than rounding.
-PROBE_TOKENS, PROBE_SHIFT, PROBE_CHANGE = 16, 1000, 0.1
+# A shift at which every rotated key differs by far more than rounding.
+PROBE_TOKEN, PROBE_SHIFT, PROBE_CHANGE = 1, 1000, 0.1
 HeadKey = tuple[int, int]
 LayerReader = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -166,8 +167,8 @@ def _candidates(model: Any, tap: AttentionTap) -> tuple[HeadKey, ...]:
 
     Measured, since configs state neither in one way for all architectures.
     """
-    config = model.config.get_text_config()
-    token_ids = torch.arange(PROBE_TOKENS, device=model.device) % config.vocab_size
+    # A token that is alone reads itself however its query is scaled, so no other layer's doing shows in keys.
+    token_ids = torch.tensor([PROBE_TOKEN], device=model.device)
     near = tap.forward(model, token_ids, lambda query, key: key.float())
     far = tap.forward(model, token_ids, lambda query, key: key.float(), first_position=PROBE_SHIFT)
     rotary = {layer for layer, key in near.items() if (far[layer] - key).norm() > PROBE_CHANGE * key.norm()}
