@@ -5,7 +5,7 @@ only the whole pool has a size. The key shadow is a pool of its own whose rows f
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -36,8 +36,9 @@ class BlockCounts:
 class Group:
     """Layers that share block tables; `number` is that of the cache group.
 
-    `window` in tokens, None where a request keeps all of them. `block_size` in tokens. `block_bytes`: what
-    one of the group's blocks holds, without padding.
+    `window` in tokens, None where a request keeps all of them; where `chunked`, it keeps those of the last
+    chunk of so many. `block_size` in tokens. `block_bytes`: what one of the group's blocks holds, without
+    padding.
     """
 
     number: int
@@ -47,6 +48,17 @@ class Group:
     window: int | None
     block_size: int
     block_bytes: int
+    chunked: bool = False
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that a request of so many tokens holds while it decodes; without those behind its window."""
+        return -(-tokens // self.block_size) - self._left(tokens) // self.block_size
+
+    def _left(self, tokens: int) -> int:
+        """The first tokens, which the last one does not see."""
+        if self.window is None:
+            return 0
+        return (tokens - 1) // self.window * self.window if self.chunked else max(0, tokens - self.window)
 
     def describe(self, counts: BlockCounts) -> dict[str, Any]:
         """JSON for `GET /v1/cache`."""
@@ -69,6 +81,15 @@ class Pool:
     bytes_total: int
     block_bytes: int
     groups: tuple[Group, ...]
+
+    def request_bytes(self, tokens: int) -> int:
+        """What a request of so many tokens holds while it decodes, without padding."""
+        return sum(group.blocks(tokens) * group.block_bytes for group in self.groups)
+
+    def requests(self, tokens: int) -> int:
+        """How many requests of so many tokens fit at once; one block is never given out."""
+        blocks = self.bytes_total // self.block_bytes - 1
+        return blocks // sum(group.blocks(tokens) for group in self.groups)
 
     def describe(self, counts: BlockCounts) -> dict[str, Any]:
         """JSON for `GET /v1/cache`.
@@ -113,6 +134,11 @@ def cache_pool(config: KVCacheConfig, caches: Sequence[torch.Tensor], layers: Ma
     `caches`: each layer's view of the allocation. `layers`: their numbers by the names of their attention.
     """
     storages = {cache.untyped_storage().data_ptr(): cache.untyped_storage().nbytes() for cache in caches}
+    return replace(planned_pool(config, layers), bytes_total=sum(storages.values()))
+
+
+def planned_pool(config: KVCacheConfig, layers: Mapping[str, int]) -> Pool:
+    """The pool of vLLM's cache as it is going to be allocated; `layers` as for `cache_pool`."""
     # Every tensor of the configuration spans the one allocation.
     block_bytes = config.kv_cache_tensors[0].size // config.num_blocks
     kinds = [_kind(_layer_specs(group)[0]) for group in config.kv_cache_groups]
@@ -125,10 +151,11 @@ def cache_pool(config: KVCacheConfig, caches: Sequence[torch.Tensor], layers: Ma
             window=_window(_layer_specs(group)[0]),
             block_size=group.kv_cache_spec.block_size,
             block_bytes=sum(spec.unpadded_page_size_bytes for spec in _layer_specs(group)),
+            chunked=isinstance(_layer_specs(group)[0], ChunkedLocalAttentionSpec),
         )
         for number, (group, kind) in enumerate(zip(config.kv_cache_groups, kinds, strict=True))
     )
-    return Pool("kv", sum(storages.values()), block_bytes, groups)
+    return Pool("kv", block_bytes * config.num_blocks, block_bytes, groups)
 
 
 def shadow_pool(cache: Pool, shadows: Mapping[int, KeyShadow]) -> Pool:
@@ -148,6 +175,7 @@ def shadow_pool(cache: Pool, shadows: Mapping[int, KeyShadow]) -> Pool:
                     window=group.window,
                     block_size=group.block_size,
                     block_bytes=block_bytes,
+                    chunked=group.chunked,
                 )
             )
     total = sum(shadow.nbytes for shadow in shadows.values())

@@ -32,11 +32,15 @@ class PositionalWorker(Worker):
         per_layer = {spec: spec.page_size_bytes / spec.block_size for spec in specs}
         return min(count * per_layer[spec] for spec, count in Counter(specs).items())
 
+    def describe_plan(self) -> dict[str, Any]:
+        """The layer plan, which is there before the cache is."""
+        return self.model_runner.positional.plan.describe()
+
     def describe_positions(self) -> dict[str, Any]:
         """The layer plan, and this rank's pools of memory; called by the API process at start."""
         runner = self.model_runner
         pools = runner.positional.describe_memory(runner.kv_cache_config, runner.kv_caches)
-        return {"plan": runner.positional.plan.describe(), "pools": [pool.to_json() for pool in pools]}
+        return {"plan": self.describe_plan(), "pools": [pool.to_json() for pool in pools]}
 
 
 class RopewayCPUWorker(PositionalWorker, CPUWorker):

@@ -17,7 +17,7 @@ from vllm.v1.kv_cache_interface import (
     UniformTypeKVCacheSpecs,
 )
 
-from cache.accounting import BlockCounts, Pool, cache_pool, describe_memory, shadow_pool
+from cache.accounting import BlockCounts, Pool, cache_pool, describe_memory, planned_pool, shadow_pool
 from cache.key_shadow import KeyShadow
 
 BLOCKS = 10
@@ -175,3 +175,39 @@ def test_what_the_engine_counts_goes_with_the_pools() -> None:
     described = describe_memory([cache], {"blocks": blocks, "capacity_tokens": 144, "evicted_blocks": 2})
     assert described["pools"] == [cache.describe(BlockCounts(9, (0,), (0,)))]
     assert (described["capacity_tokens"], described["evicted_blocks"]) == (144, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        # A window of 24: the 40th token is the first that sees nothing of the first block.
+        (full(), {1: 1, 16: 1, 17: 2, 40: 3, 41: 3, 160: 10}),
+        (sliding(), {1: 1, 16: 1, 17: 2, 24: 2, 39: 3, 40: 2, 41: 2, 49: 3, 56: 2, 160: 2}),
+        (
+            ChunkedLocalAttentionSpec(
+                block_size=BLOCK, num_kv_heads=1, head_size=8, dtype=torch.float32, attention_chunk_size=32
+            ),
+            {1: 1, 32: 2, 33: 1, 48: 1, 49: 2, 64: 2, 65: 1},
+        ),
+    ],
+)
+def test_a_request_holds_the_blocks_that_its_last_token_sees(spec: KVCacheSpec, kept: dict[int, int]) -> None:
+    made = pool(BLOCK * TOKEN, (spec, (0,)))
+    assert {tokens: made.groups[0].blocks(tokens) for tokens in kept} == kept
+    assert {tokens: made.request_bytes(tokens) // (BLOCK * TOKEN) for tokens in kept} == kept
+
+
+def test_requests_share_the_pool_without_its_null_block() -> None:
+    hybrid = pool(2 * BLOCK * TOKEN, (full(), (2, 5)), (sliding(), (0, 3)))
+    # Of 40 tokens three blocks of all layers and two of those with a window; nine blocks are given out.
+    assert hybrid.request_bytes(40) == 5 * 2 * BLOCK * TOKEN
+    assert [hybrid.requests(tokens) for tokens in (16, 40, 200)] == [4, 1, 0]
+
+
+def test_a_planned_pool_is_the_one_that_is_allocated() -> None:
+    groups = [(full(), (2, 5)), (sliding(), (0, 3))]
+    specs = [KVCacheGroupSpec([f"layer.{layer}" for layer in layers], spec) for spec, layers in groups]
+    tensors = [KVCacheTensor(BLOCKS * 2 * BLOCK * TOKEN, spec.layer_names, 1, 1) for spec in specs]
+    numbers = {f"layer.{layer}": layer for layer in (2, 5, 0, 3)}
+    planned = planned_pool(KVCacheConfig(BLOCKS, tensors, specs), numbers)
+    assert planned == pool(2 * BLOCK * TOKEN, *groups)

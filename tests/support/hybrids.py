@@ -36,13 +36,16 @@ PATTERNS: dict[str, dict[str, Any]] = {
 _HIDDEN, _INNER, _WIDTH, _HEADS, _KV_HEADS = 128, 256, 32, 4, 2
 
 
-def make_hybrid(pattern: str, folder: Path, *, seed: int = 0, **fields: Any) -> Path:
+def make_hybrid(
+    pattern: str, folder: Path, *, window: int | None = WINDOW, seed: int = 0, **fields: Any
+) -> Path:
     """Write a float32 checkpoint of a pattern, with the tokenizer of the other checkpoints.
 
-    `fields` replace those of the configuration. Returns `folder`.
+    `window`: what its windowed layers see; None makes them global. `fields` replace those of the
+    configuration. Returns `folder`.
     """
     tokenizer = make_tokenizer()
-    chosen = PATTERNS[pattern]
+    chosen = _seeing(window, PATTERNS[pattern])
     config: dict[str, Any] = {
         "architectures": ["RopewayForCausalLM"],
         "model_type": "ropeway",
@@ -66,6 +69,13 @@ def make_hybrid(pattern: str, folder: Path, *, seed: int = 0, **fields: Any) -> 
     save_file(_weights(config, seed), folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _seeing(window: int | None, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The pattern with another window."""
+    name = "layers" if "layers" in chosen else "layer_pattern"
+    layers = [{**layer, "window": layer["window"] and window} for layer in chosen[name]]
+    return {**chosen, name: layers}
 
 
 def layers_of(config: dict[str, Any]) -> list[dict[str, Any]]:
