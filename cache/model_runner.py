@@ -12,6 +12,7 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 from vllm.v1.worker.gpu_model_runner import AsyncGPUModelRunnerOutput, GPUModelRunner
 
+from cache.measurement import ROWS
 from cache.positional_state import PositionalState
 from cache.relevance_output import RelevanceRunnerOutput
 
@@ -23,8 +24,10 @@ class PositionalRunning(GPUModelRunner):
     _tables: dict[str, bytes]
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
-        """Load the model, read its plan and install the mapped rotary modules."""
+        """Load the model, measure its plan and install the mapped rotary modules."""
         super().load_model(*args, **kwargs)
+        if self.lora_config:
+            self._set_active_loras((0,) * ROWS, (0,) * ROWS, set())
         self.positional = PositionalState(self.get_model(), self.vllm_config, self.device)
         self._tables = {}
 

@@ -1,54 +1,52 @@
-"""The layer plan of a loaded model: per layer its span, its rotary module, its profile and its map."""
+"""The layer plan of a loaded model: per layer its span, its rotation, its profile and its map.
 
-from dataclasses import dataclass
+It is measured, and has to be what the configuration says.
+"""
+
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 from vllm.config import VllmConfig
 from vllm.model_executor.layers.attention.attention import Attention
+from vllm.model_executor.layers.attention.chunked_local_attention import ChunkedLocalAttention
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionType
 
+from cache.declaration import Declaration, QueryScale, declarations
+from cache.measurement import Measured, Rotation, measure
 from cache.rotary import stock_table
+from cache.unsupported import UnsupportedModelError
 from positional.coordinates import MapName
-from positional.phases import rotation_rows
-from positional.profile import Profile
+from positional.profile import Pairing, Profile
 
-# Their configs build a rotary module on layers that never call it, so which layers rotate has to be
-# measured before a map may be given to them.
-_MIXED_ROTATION = (
-    "AfmoeForCausalLM",
-    "Cohere2ForCausalLM",
-    "Cohere2MoeForCausalLM",
-    "Exaone4ForCausalLM",
-    "ExaoneMoEForCausalLM",
-    "ExaoneMoeForCausalLM",
-    "Llama4ForCausalLM",
-    "MuseGlimmerForCausalLM",
-    "OlmoHybridForCausalLM",
-    "SmolLM3ForCausalLM",
-    "Step3p5ForCausalLM",
-    "Zamba2ForCausalLM",
-)
-_TABLE_ROWS = (0, 1, 2, 61)
-_TABLE_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+# What rounding leaves of a difference, as a share of the largest value.
+_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
+_PAIRINGS: tuple[Pairing, ...] = ("half", "interleaved")
 
-
-class UnsupportedModelError(RuntimeError):
-    """The model, or one of its layers, is not covered; the message names it."""
+Span = tuple[int | None, bool]
+"""A window or chunk in tokens (None: all tokens), and whether it is a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One decoder layer: `window` in tokens (None: full), and the map that it rotates by."""
+    """One decoder layer.
+
+    `window` in tokens (None: full), or, where `chunked`, the size of the chunks inside which it attends.
+    `profile` is None where the layer does not rotate; `map` is the one that it rotates by. `bare`: attention
+    reads queries and keys as the rotary module leaves them.
+    """
 
     index: int
     attention: str
     window: int | None
-    profile: Profile
+    profile: Profile | None
     map: MapName
+    chunked: bool = False
+    query_scale: QueryScale | None = None
+    bare: bool = True
 
     @property
     def owner(self) -> str:
@@ -60,9 +58,12 @@ class Layer:
         return {
             "layer": self.index,
             "span": "full" if self.window is None else self.window,
-            "rotary": True,
+            "chunked": self.chunked,
+            "rotary": self.profile is not None,
+            "rotary_dim": 0 if self.profile is None else self.profile.rotary_dim,
             "map": self.map,
-            "profile": self.profile.digest.hex()[:16],
+            "profile": None if self.profile is None else _short(self.profile),
+            "query_scale": None if self.query_scale is None else asdict(self.query_scale),
         }
 
 
@@ -85,26 +86,52 @@ class LayerPlan:
     @property
     def mapped(self) -> tuple[Layer, ...]:
         """Layers of the main profile, windowed ones too: those that follow a request's profile."""
-        return tuple(layer for layer in self.layers if layer.profile == self.profile)
+        return tuple(layer for layer in self.layers if layer.profile and layer.profile == self.profile)
 
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/positional`; `inverse_frequencies` and numbers of every profile in use."""
-        profiles = {layer.profile.digest.hex()[:16]: layer.profile.describe() for layer in self.layers}
+        profiles = {_short(p): p.describe() for p in (layer.profile for layer in self.layers) if p}
         return {
             "layers": [layer.describe() for layer in self.layers],
-            "profile": None if self.profile is None else self.profile.digest.hex()[:16],
+            "profile": None if self.profile is None else _short(self.profile),
             "profiles": profiles,
         }
 
 
-def read_plan(model: nn.Module, config: VllmConfig) -> LayerPlan:
-    """Read the plan off a loaded model; raises UnsupportedModelError, naming what is not covered."""
+def _short(profile: Profile) -> str:
+    return profile.digest.hex()[:16]
+
+
+def read_plan(model: nn.Module, config: VllmConfig, device: torch.device) -> LayerPlan:
+    """Measure the plan of a loaded model, which every rank does for itself, before it is compiled.
+
+    Raises UnsupportedModelError, naming what is not covered, or the layer that does other than its
+    configuration says.
+    """
     refuse_by_name(config)
-    attentions = [(n, m) for n, m in model.named_modules() if isinstance(m, AttentionLayerBase)]
-    layers = tuple(sorted((_read_layer(model, n, m, config) for n, m in attentions), key=_index))
+    attentions = {n: m for n, m in model.named_modules() if isinstance(m, AttentionLayerBase)}
+    for name, attention in attentions.items():
+        _check_attention(name, attention)
+    names = sorted(attentions, key=extract_layer_index)
     expected = config.model_config.hf_text_config.num_hidden_layers
-    if [layer.index for layer in layers] != list(range(expected)):
-        raise UnsupportedModelError(f"{len(layers)} attention layers found where the config has {expected}")
+    if [extract_layer_index(name) for name in names] != list(range(expected)):
+        raise UnsupportedModelError(f"{len(names)} attention layers found where the config has {expected}")
+    declared = declarations(config)
+    measured = measure(model, names, config, device)
+    layers = tuple(
+        plan_layer(
+            index,
+            name,
+            _span(attentions[name]),
+            declared[index],
+            measured[index],
+            lower=index < expected // 2,
+            dtype=config.model_config.dtype,
+        )
+        for index, name in enumerate(names)
+    )
+    for layer in layers:
+        _check_length(layer, model, config.model_config.max_model_len)
     return LayerPlan(layers, _main_profile(layers))
 
 
@@ -112,91 +139,128 @@ def _main_profile(layers: tuple[Layer, ...]) -> Profile | None:
     full = {layer.profile for layer in layers if layer.map != "standard"}
     if len(full) > 1:
         raise UnsupportedModelError("the full-attention layers do not all rotate by one RoPE profile")
-    candidates = full or {layer.profile for layer in layers}
+    candidates = full or {layer.profile for layer in layers if layer.profile}
     return candidates.pop() if len(candidates) == 1 else None
-
-
-def _index(layer: Layer) -> int:
-    return layer.index
 
 
 def refuse_by_name(config: VllmConfig) -> None:
     """What a config alone shows is not covered; raises UnsupportedModelError, naming it."""
     model = config.model_config
-    for architecture in model.architectures:
-        if architecture in _MIXED_ROTATION:
-            raise UnsupportedModelError(f"{architecture} mixes rotated and unrotated layers: not covered yet")
     if model.uses_mrope:
         raise UnsupportedModelError(f"{model.architecture} rotates by M-RoPE: not covered")
 
 
-def _read_layer(model: nn.Module, name: str, attention: nn.Module, config: VllmConfig) -> Layer:
+def _check_attention(name: str, attention: nn.Module) -> None:
     if not isinstance(attention, Attention) or attention.attn_type != AttentionType.DECODER:
         raise UnsupportedModelError(f"{name} is {type(attention).__name__}, not decoder self-attention")
     if attention.kv_sharing_target_layer_name is not None:
         raise UnsupportedModelError(f"{name} reads the cache of {attention.kv_sharing_target_layer_name}")
-    rotary = getattr(model.get_submodule(name.rpartition(".")[0]), "rotary_emb", None)
-    if not isinstance(rotary, nn.Module):
-        raise UnsupportedModelError(f"{name}: its attention block owns no rotary_emb")
-    index = extract_layer_index(name)
-    profile = _profile_of(index, name, rotary, config)
-    return Layer(index, name, attention.sliding_window, profile, _map_of(index, attention, config))
+    if getattr(attention.impl, "alibi_slopes", None) is not None:
+        raise UnsupportedModelError(f"{name} attends by ALiBi: not covered")
 
 
-def _map_of(index: int, attention: Attention, config: VllmConfig) -> MapName:
-    """Layers below ⌊n/2⌋ take the broad map, the others the sharp one (paper, section 4.4)."""
-    if attention.sliding_window is not None:
-        return "standard"
-    return "broad" if index < config.model_config.hf_text_config.num_hidden_layers // 2 else "sharp"
+def _span(attention: Any) -> Span:
+    if isinstance(attention, ChunkedLocalAttention):
+        return attention.attention_chunk_size, True
+    return attention.sliding_window, False
 
 
-def _profile_of(index: int, name: str, rotary: nn.Module, config: VllmConfig) -> Profile:
-    """The profile that the config declares for a layer, checked against the module's own table."""
-    text_config = config.model_config.hf_text_config
-    parameters = text_config.rope_parameters or {}
-    layer_types = getattr(text_config, "layer_types", None)
-    layer_type = layer_types[index] if layer_types and layer_types[index] in parameters else None
-    profile = Profile.from_config(
-        text_config,
-        layer_type=layer_type,
-        max_length=_frequency_length(parameters if layer_type is None else parameters[layer_type], config),
-        # Longrope's module knows one pairing only, and does not name it.
-        pairing="half" if getattr(rotary, "is_neox_style", True) else "interleaved",
+def plan_layer(
+    index: int,
+    name: str,
+    span: Span,
+    declared: Declaration,
+    measured: Measured,
+    *,
+    lower: bool,
+    dtype: torch.dtype,
+) -> Layer:
+    """A layer that does what its configuration says; raises UnsupportedModelError, naming it, for another.
+
+    `name` and `span` are its attention module's. A global rotary layer takes the broad map where it is among
+    the `lower` ⌊n/2⌋ of all layers, else the sharp one (QGPM paper, section 4.4).
+    """
+    tolerance = _TOLERANCE[dtype]
+    if span != (declared.window, declared.chunked):
+        raise UnsupportedModelError(
+            f"layer {index} attends {_words(span)}, and its config says "
+            f"{_words((declared.window, declared.chunked))}"
+        )
+    _check_motion(index, declared, measured, tolerance)
+    _check_queries(index, declared.query_scale, measured, tolerance)
+    profile = None
+    if declared.profile is not None and measured.rotation is not None:
+        profile = _checked_profile(index, declared.profile, declared.paired, measured.rotation)
+    window, chunked = span
+    return Layer(
+        index,
+        name,
+        window,
+        profile,
+        "standard" if profile is None or window is not None else "broad" if lower else "sharp",
+        chunked,
+        declared.query_scale,
+        measured.bare,
     )
-    _check_table(name, rotary, profile)
-    _check_length(name, rotary, config.model_config.max_model_len)
+
+
+def _words(span: Span) -> str:
+    window, chunked = span
+    if window is None:
+        return "to all tokens"
+    return f"inside chunks of {window} tokens" if chunked else f"to {window} tokens"
+
+
+def _check_motion(index: int, declared: Declaration, measured: Measured, tolerance: float) -> None:
+    """Keys follow positions where the layer rotates, by its rotation, and nowhere else."""
+    if not measured.drift <= tolerance:
+        raise UnsupportedModelError(
+            f"layer {index}: its keys depend on positions by other than its rotary module "
+            f"(by {measured.drift:.2g})"
+        )
+    rotates = measured.motion > tolerance
+    if rotates != (declared.profile is not None):
+        raise UnsupportedModelError(
+            f"layer {index} {'rotates' if rotates else 'does not rotate'} its keys, and its config says that "
+            f"it {'does not' if rotates else 'does'}"
+        )
+
+
+def _check_queries(index: int, declared: QueryScale | None, measured: Measured, tolerance: float) -> None:
+    """Without rotation queries follow positions by the declared factor only."""
+    for position, factor in measured.factors:
+        expected = 1.0 if declared is None else declared.at(position) / declared.at(0)
+        if not abs(factor - expected) <= tolerance * expected:
+            raise UnsupportedModelError(
+                f"layer {index} multiplies the queries of position {position} by {factor:.4g}, and its "
+                f"config says by {expected:.4g}"
+            )
+    if not measured.residue <= tolerance:
+        raise UnsupportedModelError(f"layer {index}: its queries depend on positions by more than a factor")
+
+
+def _checked_profile(index: int, declared: Profile, paired: bool, rotation: Rotation) -> Profile:
+    """The declared profile with the measured pairing; by any other rotation the model is refused."""
+    if rotation.rotary_dim != declared.rotary_dim:
+        raise UnsupportedModelError(
+            f"layer {index} rotates {rotation.rotary_dim} dimensions, its config {declared.rotary_dim}"
+        )
+    candidates = [declared] if paired else [replace(declared, pairing=pairing) for pairing in _PAIRINGS]
+    errors = [rotation.error(profile) for profile in candidates]
+    error, profile = min(zip(errors, candidates, strict=True), key=lambda found: found[0])
+    if not error <= _TOLERANCE[rotation.dtype] * max(1.0, declared.attention_factor):
+        raise UnsupportedModelError(
+            f"layer {index} rotates by other angles than its config declares (by {error:.2g})"
+        )
     return profile
 
 
-def _frequency_length(parameters: dict[str, Any], config: VllmConfig) -> int:
-    """Sequence length that vLLM fixes length-dependent frequencies at."""
-    if parameters.get("rope_type") == "dynamic":
-        # As many positions as its table has rows, whatever the requests' length.
-        trained: int = config.model_config.hf_text_config.max_position_embeddings
-        return trained
-    return config.model_config.max_model_len
-
-
-def _check_table(name: str, rotary: nn.Module, profile: Profile) -> None:
-    table = stock_table(rotary)
-    rows = [row for row in _TABLE_ROWS if row < len(table)]
-    positions = torch.tensor(rows, dtype=torch.float64)[:, None].expand(-1, profile.planes)
-    expected = rotation_rows(positions, profile, table.dtype)
-    found = table[rows].to("cpu")
-    if expected.shape != found.shape:
-        raise UnsupportedModelError(
-            f"{name} rotates {found.shape[1]} dimensions, its config {expected.shape[1]}"
-        )
-    error = (found.double() - expected.double()).abs().max().item()
-    if error > _TABLE_TOLERANCE[table.dtype] * max(1.0, profile.attention_factor):
-        raise UnsupportedModelError(
-            f"{name} rotates by other angles than its config declares (by {error:.2g})"
-        )
-
-
-def _check_length(name: str, rotary: nn.Module, max_length: int) -> None:
-    positions = len(stock_table(rotary))
+def _check_length(layer: Layer, model: nn.Module, max_length: int) -> None:
+    if layer.profile is None:
+        return
+    positions = len(stock_table(model.get_submodule(f"{layer.owner}.rotary_emb")))
     if positions < max_length:
         raise UnsupportedModelError(
-            f"{name} has rotary rows for {positions} positions: --max-model-len must not be {max_length}"
+            f"layer {layer.index} has rotary rows for {positions} positions: "
+            f"--max-model-len must not be {max_length}"
         )

@@ -35,7 +35,7 @@ class PositionalState:
     def __init__(self, model: nn.Module, config: VllmConfig, device: torch.device) -> None:
         """Raises UnsupportedModelError or UnsupportedRotaryError, naming what is not covered."""
         settings = EngineSettings.from_config(config.additional_config)
-        self.plan = read_plan(model, config)
+        self.plan = read_plan(model, config, device)
         self._config = config
         self._device = device
         self._num_columns = len(settings.heads)

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cache.plan import LayerPlan, UnsupportedModelError
+from cache.plan import LayerPlan
+from cache.unsupported import UnsupportedModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,14 @@ def tapped_layers(
 
 
 def check_heads(heads: Sequence[tuple[int, int]], plan: LayerPlan, total_heads: int) -> None:
-    """Refuse heads that the model does not have, or whose layer is not a modulated one."""
-    modulated = {layer.index for layer in plan.modulated}
+    """Refuse heads that the model does not have, or whose layer is not a modulated one, or changes them."""
+    modulated = {layer.index: layer for layer in plan.modulated}
     for layer, head in heads:
         if layer not in modulated or not 0 <= head < total_heads:
             raise UnsupportedModelError(
                 f"head profile: layer {layer} head {head} is not a head of a full-attention rotary layer"
+            )
+        if not modulated[layer].bare:
+            raise UnsupportedModelError(
+                f"head profile: layer {layer} changes its queries or keys after they are rotated"
             )

@@ -10,7 +10,7 @@ from vllm.config import ModelConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.transformers_utils.config import get_config, get_hf_text_config
 
-from cache.plan import UnsupportedModelError
+from cache.unsupported import UnsupportedModelError
 from positional.profile import ProfileError
 from positional.rule import ModelRope, Rule, counts_scaled_positions, main_layer_type
 from server.flags import FlagError

@@ -31,9 +31,10 @@ from vllm.usage.usage_lib import UsageContext
 
 from cache.head_profile import HeadProfile, HeadProfileError, find, load
 from cache.pin import VersionMismatchError, check_vllm_version
-from cache.plan import UnsupportedModelError, refuse_by_name
+from cache.plan import refuse_by_name
 from cache.registration import register_architectures
 from cache.settings import EngineSettings
+from cache.unsupported import UnsupportedModelError
 from server import admin, cache_route, routes
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh

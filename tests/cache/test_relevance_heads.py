@@ -1,7 +1,8 @@
 import pytest
 
-from cache.plan import Layer, LayerPlan, UnsupportedModelError
+from cache.plan import Layer, LayerPlan
 from cache.relevance_heads import TappedLayer, check_heads, tapped_layers
+from cache.unsupported import UnsupportedModelError
 from positional.coordinates import MapName
 from positional.profile import Profile
 

@@ -1,5 +1,6 @@
-"""An engine that many tests share: its cache holds twice the longest request, and nothing more."""
+"""What tests share: an engine whose cache holds twice the longest request and no more, and two cores."""
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -44,3 +45,12 @@ def shared_small_engine(start_small: Any) -> Iterator[Engine]:
 def small_engine(shared_small_engine: Engine) -> Engine:
     shared_small_engine.forget()
     return shared_small_engine
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM places CPU ranks by NUMA node, and refuses two on one node unless it is told their cores."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("two ranks need two cores")
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[1]}")

@@ -1,6 +1,5 @@
 """The same answers under the engine's other modes: compiled, on two ranks, with adapters switched on."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def oracle(model: Path) -> Oracle:
     return Oracle(Reference(model), HEADS)
-
-
-@pytest.fixture
-def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """vLLM places CPU ranks by NUMA node, and refuses two on one node unless it is told their cores."""
-    cores = sorted(os.sched_getaffinity(0))
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", f"{cores[0]}|{cores[1]}")
 
 
 def check(engine: Engine, oracle: Oracle) -> None:
@@ -61,8 +53,6 @@ def test_wrapped_modules_of_adapters_leave_positions_alone(model: Path, oracle: 
 @pytest.mark.long
 @pytest.mark.usefixtures("two_cores")
 def test_heads_on_both_ranks_are_heard(model: Path, oracle: Oracle) -> None:
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("two ranks need two cores")
     with mode(model, tensor_parallel_size=2) as engine:
         check(engine, oracle)
 

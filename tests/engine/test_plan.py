@@ -35,10 +35,18 @@ MLA: dict[str, Any] = {
     "first_k_dense_replace": 4,
     "num_key_value_heads": 4,
 }
+HALF_WINDOWED = {"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 2}
 REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "layers that do not rotate": ("cohere2", "Cohere2ForCausalLM", {"sliding_window": 64}),
-    "layers without rope": ("smollm3", "SmolLM3ForCausalLM", {}),
-    "no rotary module": ("gpt2", "GPT2LMHeadModel", {"n_positions": 512, "n_inner": 128}),
+    # transformers#43756, smollm#130: what the flags say is not what the code does.
+    "flags of no effect": ("llama", "LlamaForCausalLM", {"no_rope_layers": [1, 1, 1, 0]}),
+    # vLLM rotates all layers of this architecture where none has a window, transformers none.
+    "another reading": (
+        "exaone4",
+        "Exaone4ForCausalLM",
+        {"sliding_window": 64, "layer_types": ["full_attention"] * 4},
+    ),
+    "windows of no effect": ("glm4", "Glm4ForCausalLM", {"head_dim": 32, **HALF_WINDOWED}),
+    "positions in the embedding": ("gpt2", "GPT2LMHeadModel", {"n_positions": 512, "n_inner": 128}),
     "learned positions": ("opt", "OPTForCausalLM", {"ffn_dim": 128, "word_embed_proj_dim": 128}),
     "latent attention": ("deepseek_v2", "DeepseekV2ForCausalLM", MLA),
 }  # fmt: skip
@@ -59,10 +67,11 @@ SCALED: dict[str, dict[str, Any]] = {
     },
 }
 NAMED = {
-    "layers that do not rotate": "Cohere2ForCausalLM mixes rotated and unrotated layers",
-    "layers without rope": "SmolLM3ForCausalLM mixes rotated and unrotated layers",
-    "no rotary module": "transformer.h.0.attn.attn: its attention block owns no rotary_emb",
-    "learned positions": "self_attn.attn: its attention block owns no rotary_emb",
+    "flags of no effect": "layer 3 rotates its keys, and its config says that it does not",
+    "another reading": "layer 0 rotates its keys, and its config says that it does not",
+    "windows of no effect": "layer 1 attends to all tokens, and its config says to 64 tokens",
+    "positions in the embedding": "layer 0: its keys depend on positions by other than its rotary module",
+    "learned positions": "layer 0: its keys depend on positions by other than its rotary module",
     "latent attention": "is MLAAttention, not decoder self-attention",
 }
 START: dict[str, Any] = {"skip_tokenizer_init": True, "max_model_len": 512, "logits_processors": None}
@@ -91,7 +100,7 @@ def test_what_is_not_covered_is_refused_by_name(kind: str, refusals: dict[str, A
 @pytest.fixture(scope="module")
 def accepted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folders = {}
-    for architecture in ("qwen3", "granite", "phi3"):
+    for architecture in ("qwen3", "granite", "phi3", "glm4"):
         folders[architecture] = make(architecture, tmp_path_factory.mktemp(architecture), max_positions=512)  # type: ignore[arg-type]
     for rule, numbers in SCALED.items():
         parameters = {"rope_type": rule, "rope_theta": 10_000.0, **numbers}
@@ -122,7 +131,7 @@ def maps(plan: Any) -> list[str]:
     return [layer["map"] for layer in plan["layers"]]
 
 
-@pytest.mark.parametrize("kind", ["qwen3", "granite", "phi3", *SCALED])
+@pytest.mark.parametrize("kind", ["qwen3", "granite", "phi3", "glm4", *SCALED])
 def test_models_of_full_attention_are_split_in_half(kind: str, accepted: dict[str, Any]) -> None:
     assert maps(accepted[kind]) == ["broad", "broad", "sharp", "sharp"]
 
@@ -132,6 +141,12 @@ def test_a_scaled_profile_is_read_with_its_numbers(rule: str, accepted: dict[str
     (profile,) = accepted[rule]["profiles"].values()
     assert profile["rope_type"] == rule
     assert {name: profile[name] for name in SCALED[rule]} == SCALED[rule]
+
+
+def test_a_part_of_a_head_is_rotated(accepted: dict[str, Any]) -> None:
+    assert [layer["rotary_dim"] for layer in accepted["glm4"]["layers"]] == [16] * 4
+    (profile,) = accepted["glm4"]["profiles"].values()
+    assert profile["pairing"] == "interleaved"
 
 
 def test_a_table_shorter_than_the_longest_request_is_refused(accepted: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from vllm.config import ModelConfig, VllmConfig, set_current_vllm_config
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.model_executor.layers import rotary_embedding
 
-from cache.plan import UnsupportedModelError
+from cache.unsupported import UnsupportedModelError
 from cache.rotary import stock_table
 from positional.phases import rotation_rows
 from positional.profile import Profile, ProfileError

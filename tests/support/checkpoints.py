@@ -10,11 +10,20 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 
 from tests.support.prose import document
 
-Architecture = Literal["llama", "qwen3", "granite", "gemma3", "mistral", "qwen2", "phi3"]
-ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
+Rotating = Literal["llama", "qwen3", "granite", "gemma3", "mistral", "qwen2", "phi3", "glm4"]
+Mixed = Literal["cohere2", "exaone4", "llama4"]
+Architecture = Rotating | Mixed
+ROTATING: tuple[Rotating, ...] = get_args(Rotating)
+"""Whose global layers rotate."""
+MIXED: tuple[Mixed, ...] = get_args(Mixed)
+"""Whose global layers do not rotate, and whose other layers do."""
 
 WINDOW = 48
-"""Tokens that a sliding layer of the Gemma 3 checkpoint sees."""
+"""`sliding_window` of the checkpoints that have one."""
+CHUNK = 64
+"""Tokens of a chunk in which a rotary layer of Llama 4 attends."""
+QUERY_SCALE = {"attn_temperature_tuning": True, "floor_scale": 40, "attn_scale": 0.3}
+"""Of Llama 4's global layers."""
 
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TEMPLATE = (
@@ -25,7 +34,7 @@ _TEMPLATE = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-_MODEL_TYPES = {"gemma3": "gemma3_text"}
+_MODEL_TYPES = {"gemma3": "gemma3_text", "llama4": "llama4_text"}
 _OWN_FIELDS: dict[str, dict[str, Any]] = {
     "llama": {},
     "qwen3": {},
@@ -40,8 +49,19 @@ _OWN_FIELDS: dict[str, dict[str, Any]] = {
     "mistral": {"sliding_window": None},
     "qwen2": {},
     "phi3": {},
+    "glm4": {"attention_bias": True},
+    "cohere2": {"sliding_window": WINDOW, "logit_scale": 0.8},
+    "exaone4": {"sliding_window": WINDOW},
+    # Without experts: their step is longer than the model.
+    "llama4": {
+        "attention_chunk_size": CHUNK,
+        "intermediate_size_mlp": 256,
+        "interleave_moe_layer_step": 1000,
+        **QUERY_SCALE,
+    },
 }
-_NO_HEAD_DIM_FIELD = ("granite", "qwen2", "phi3")
+_NO_HEAD_DIM_FIELD = ("granite", "qwen2", "phi3", "cohere2", "exaone4")
+_BY_WINDOW = ("gemma3", "cohere2", "exaone4")
 
 
 def make(
@@ -62,7 +82,8 @@ def make(
     """Write a float32 safetensors checkpoint with a byte-level BPE tokenizer and a chat template.
 
     `rope_parameters` in transformers' spelling; for Gemma 3 nested per layer type. `window_pattern`: every
-    so many-th layer of Gemma 3 attends fully, the others see `WINDOW` tokens. Returns `folder`.
+    so many-th layer of models that have both kinds attends fully, the others in a window or chunk. Returns
+    `folder`.
     """
     tokenizer = make_tokenizer()
     fields: dict[str, Any] = {
@@ -85,12 +106,13 @@ def make(
             raise ValueError(f"{architecture}: head_dim must be hidden / heads = {hidden / heads}")
     else:
         fields["head_dim"] = head_dim
+    full = [index % window_pattern == window_pattern - 1 for index in range(layers)]
+    if architecture in _BY_WINDOW:
+        fields["layer_types"] = ["full_attention" if here else "sliding_attention" for here in full]
     if architecture == "gemma3":
         fields["query_pre_attn_scalar"] = head_dim
-        fields["layer_types"] = [
-            "full_attention" if index % window_pattern == window_pattern - 1 else "sliding_attention"
-            for index in range(layers)
-        ]
+    if architecture == "llama4":
+        fields["no_rope_layers"] = [int(not here) for here in full]
     config = AutoConfig.for_model(_MODEL_TYPES.get(architecture, architecture), **fields)
     _initialised(config, seed).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -120,7 +142,8 @@ def _rope(architecture: Architecture) -> dict[str, Any]:
             "full_attention": {"rope_type": "default", "rope_theta": 1_000_000.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
         }
-    return {"rope_type": "default", "rope_theta": 10_000.0}
+    share = {"partial_rotary_factor": 0.5} if architecture == "glm4" else {}
+    return {"rope_type": "default", "rope_theta": 10_000.0, **share}
 
 
 def _initialised(config: PreTrainedConfig, seed: int) -> Any:

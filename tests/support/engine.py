@@ -80,6 +80,23 @@ class Engine:
         keys: npt.NDArray[np.float32] = self._call("keys", ask, tuple(tokens))
         return keys
 
+    def attended(self, ask: Ask) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """By layer, the query of a prompt's last token as it reaches attention, and the answer to it."""
+        found: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]] = self._call("attended", ask)
+        return found
+
+    def unattended(
+        self, tokens: Sequence[int], first: int
+    ) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+        """By layer, queries and keys [tokens, heads × width] as they reach attention, which answers nothing.
+
+        The tokens stand at `first` and behind it.
+        """
+        found: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]] = self._call(
+            "unattended", tuple(tokens), first
+        )
+        return found
+
     def state(self) -> dict[str, Any]:
         """What scheduler and worker hold now; see `engine_child.Driver.state`."""
         state: dict[str, Any] = self._call("state")

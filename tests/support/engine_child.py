@@ -2,6 +2,8 @@
 
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -10,6 +12,8 @@ import torch
 
 from tests.support.asks import Answer, Ask
 from tests.support.forced import PROCESSOR
+
+Seen = list[list[torch.Tensor]]
 
 _DEFAULTS: dict[str, Any] = {
     "dtype": "float32",
@@ -152,23 +156,61 @@ class Driver:
 
     def keys(self, ask: Ask, tokens: tuple[int, ...]) -> np.ndarray:
         """The keys of a prompt that reach attention, of the given tokens: float32 [tokens, layers, …]."""
+        with self._attention() as (_, keys, _):
+            self.run((ask,), (), False)
+        return np.stack([torch.cat(kept)[list(tokens)].numpy() for kept in keys], axis=1)
+
+    def attended(self, ask: Ask) -> list[tuple[np.ndarray, np.ndarray]]:
+        """By layer, the last prompt token's query and attention's answer; for an ask of one token."""
+        with self._attention() as (queries, _, answers):
+            self.run((ask,), (), False)
+        return [(q[-1][-1].numpy(), a[-1][-1].numpy()) for q, a in zip(queries, answers, strict=True)]
+
+    def unattended(self, tokens: tuple[int, ...], first: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """By layer, queries and keys of tokens from position `first` on, of a forward without attention."""
+        from vllm.forward_context import set_forward_context
+
+        runner = self.engine.model_executor.driver_worker.worker.model_runner
+        positions = torch.arange(first, first + len(tokens))
+        if runner.positional._phases is not None:
+            runner.positional._phases.fill(positions, [])
+        with (
+            self._attention(silent=True) as (queries, keys, _),
+            torch.inference_mode(),
+            set_forward_context(None, runner.vllm_config, num_tokens=len(tokens)),
+        ):
+            runner.model(
+                input_ids=torch.tensor(tokens, dtype=torch.int32),
+                positions=positions,
+                intermediate_tensors=None,
+                inputs_embeds=None,
+            )
+        return [(q[0].numpy(), k[0].numpy()) for q, k in zip(queries, keys, strict=True)]
+
+    @contextmanager
+    def _attention(self, silent: bool = False) -> Iterator[tuple[Seen, Seen, Seen]]:
+        """What attention is given and answers, by layer and forward; a `silent` one answers with zeros."""
         from vllm.model_executor.layers.attention.attention import Attention
 
         model = self.engine.model_executor.driver_worker.worker.model_runner.model
         layers = [module for module in model.modules() if isinstance(module, Attention)]
-        seen: list[list[torch.Tensor]] = [[] for _ in layers]
+        queries, keys, answers = ([[] for _ in layers] for _ in range(3))
+
+        def watch(index: int, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            queries[index].append(inputs[0].flatten(1).clone())
+            keys[index].append(inputs[1].flatten(1).clone())
+            answers[index].append(output.clone())
+            return torch.zeros_like(output) if silent else output
+
         hooks = [
-            layer.register_forward_pre_hook(
-                lambda _, inputs, kept=kept: kept.append(inputs[1].flatten(1).clone())
-            )
-            for layer, kept in zip(layers, seen, strict=True)
+            layer.register_forward_hook(lambda _, i, o, index=index: watch(index, i, o))
+            for index, layer in enumerate(layers)
         ]
         try:
-            self.run((ask,), (), False)
+            yield queries, keys, answers
         finally:
             for hook in hooks:
                 hook.remove()
-        return np.stack([torch.cat(kept)[list(tokens)].numpy() for kept in seen], axis=1)
 
     def forget(self) -> None:
         """Drop all cached blocks."""
@@ -201,6 +243,7 @@ class Driver:
         caches = runner.kv_caches
         return {
             "plan": positional.plan.describe(),
+            "pools": self.engine.collective_rpc("describe_positions")[0]["pools"],
             "scheduler": type(self.scheduler).__name__,
             "cache_bytes": sum(
                 {c.untyped_storage().data_ptr(): c.untyped_storage().nbytes() for c in caches}.values()

@@ -102,13 +102,20 @@ class GreedyToken:
 class Reference:
     """A checkpoint run by transformers in float32 on the CPU, one prompt at a time."""
 
-    def __init__(self, path: str | Path, rope_parameters: Mapping[str, Any] | None = None) -> None:
-        """`rope_parameters`: a rule in place of the checkpoint's own."""
+    def __init__(
+        self,
+        path: str | Path,
+        rope_parameters: Mapping[str, Any] | None = None,
+        sliding_window: int | None = None,
+    ) -> None:
+        """`rope_parameters`, `sliding_window`: a rule and a window in place of the checkpoint's own."""
         AttentionInterface.register("recording", _recording_attention)
         AttentionMaskInterface.register("recording", sdpa_mask)
         config = AutoConfig.from_pretrained(path)
         if rope_parameters is not None:
             config.rope_parameters = dict(rope_parameters)
+        if sliding_window is not None:
+            config.sliding_window = sliding_window
         self._model: Any = AutoModelForCausalLM.from_pretrained(
             path, config=config, dtype=torch.float32, attn_implementation="recording"
         ).eval()
@@ -211,7 +218,7 @@ class Reference:
     def _windowed(self, index: int) -> bool:
         types = getattr(self._config, "layer_types", None)
         if types is not None:
-            return bool(types[index] == "sliding_attention")
+            return bool(types[index] != "full_attention")
         return getattr(self._config, "sliding_window", None) is not None
 
     def _cos_sin(self, name: Map, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.support.checkpoints import ARCHITECTURES, Architecture, make
+from tests.support.checkpoints import ROTATING, Architecture, make
 from tests.support.prose import document
 from tests.support.reference import Modulated, Reference, Span
 
@@ -72,7 +72,7 @@ def test_soft_scores_reach_both_ends() -> None:
     assert (min(scores), max(scores)) == (pytest.approx(0.3), pytest.approx(1))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ROTATING)
 def test_positions_matter_and_standard_ones_change_nothing(
     architecture: Architecture, tmp_path: Path
 ) -> None:
