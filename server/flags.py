@@ -114,6 +114,12 @@ def parser() -> FlexibleArgumentParser:
         help="the scaled rule of the policy auto, in the spelling of transformers' rope_parameters (default: "
         "the one in the model's config); --max-model-len then defaults to what it covers",
     )
+    ours.add_argument(
+        "--drop-rotation",
+        action="store_true",
+        help="let --hf-overrides take the rotation from layers that were trained with it, which changes what "
+        "the model computes",
+    )
     return make_arg_parser(made)
 
 

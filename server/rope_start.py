@@ -27,10 +27,11 @@ _BASE_ELSEWHERE = "vLLM reads the base from rope_parameters only: give rope_thet
 class RopeStart:
     """`served`: the rules, from the model's own configuration; the rest are vLLM's engine arguments.
 
-    `max_model_len` is None where vLLM derives it as ever.
+    `served` is None for a model without a rule that requests could replace; `max_model_len` is None where
+    vLLM derives it as ever.
     """
 
-    served: ServedRope
+    served: ServedRope | None
     hf_overrides: dict[str, Any]
     max_model_len: int | None
 
@@ -76,6 +77,11 @@ def settle(
 ) -> RopeStart:
     """The rules and engine arguments for a configuration; raises FlagError and ProfileError."""
     text = get_hf_text_config(config)
+    if not getattr(text, "rope_parameters", None):
+        if automatic or scaling is not None:
+            flag = "--rope-policy" if automatic else "--rope-scaling"
+            raise FlagError(flag, "the model has no RoPE rule that its layers share")
+        return RopeStart(None, dict(hf_overrides), max_model_len)
     layer_type = main_layer_type(text)
     model = _model(text, layer_type, hf_overrides)
     declared = model.declared if scaling is None else _declared(model, scaling)
@@ -107,13 +113,13 @@ def _default(model: ModelRope, declared: Rule | None, loaded: Rule, automatic: b
     return model.own if model.own.rope_type == "dynamic" else loaded
 
 
-def as_loaded(served: ServedRope, plan: Mapping[str, Any]) -> ServedRope | None:
+def as_loaded(served: ServedRope | None, plan: Mapping[str, Any]) -> ServedRope | None:
     """The rules with the pairing of the loaded model, whose description `plan` is.
 
-    None for a model without a main profile, whose rules cannot be replaced. Raises
+    None for a model without a main profile, or without rules, which cannot be replaced. Raises
     UnsupportedModelError where its main layers rotate by another profile than was told to them.
     """
-    if plan["profile"] is None:
+    if plan["profile"] is None or served is None:
         return None
     found = plan["profiles"][plan["profile"]]
     paired = served.paired(found["pairing"])

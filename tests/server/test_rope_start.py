@@ -11,13 +11,17 @@ from vllm.config import ModelConfig, VllmConfig, set_current_vllm_config
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.model_executor.layers import rotary_embedding
 
-from cache.unsupported import UnsupportedModelError
+from cache.registration import register_architectures
+from cache.ropeway_config import RopewayConfig
 from cache.rotary import stock_table
+from cache.unsupported import UnsupportedModelError
 from positional.phases import rotation_rows
 from positional.profile import Profile, ProfileError
 from server.flags import FlagError
 from server.rope_choice import AutoRule
 from server.rope_start import RopeStart, as_loaded, start_rope
+
+register_architectures()
 
 NATIVE = 2048
 SIZES = {
@@ -358,3 +362,41 @@ def test_a_model_that_was_loaded_with_another_rule_is_refused(profile: Profile, 
     served = start(tmp_path, plain()).served
     with pytest.raises(UnsupportedModelError, match="another RoPE rule"):
         as_loaded(served, plan_of(profile))
+
+
+def ropeway(*layers: dict[str, Any]) -> RopewayConfig:
+    return RopewayConfig(
+        **SIZES,
+        head_dim=32,
+        max_position_embeddings=4 * NATIVE,
+        tie_word_embeddings=True,
+        layers=list(layers),
+        architectures=["RopewayForCausalLM"],
+    )
+
+
+LOCAL = {"rotary": "full", "base": 1e4, "window": 64}
+NOPE = {"rotary": "none", "window": None}
+
+
+def test_a_model_without_rotation_has_no_rules(tmp_path: Path) -> None:
+    started = start(tmp_path, ropeway(NOPE, NOPE), length=512)
+    assert started == RopeStart(None, {}, 512)
+    assert as_loaded(started.served, {"profile": None}) is None
+
+
+@pytest.mark.parametrize("flags", [{"auto": True}, {"scaling": YARN | ORIGINAL}])
+def test_flags_for_rules_do_not_fit_a_model_without_any(flags: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(FlagError, match="the model has no RoPE rule"):
+        start(tmp_path, ropeway(NOPE, NOPE), **flags)
+
+
+def test_under_auto_only_the_global_layers_of_an_architecture_of_ours_are_unscaled(tmp_path: Path) -> None:
+    scaled = {"rotary": "full", "base": 1e6, "window": None, "scaling": YARN | ORIGINAL}
+    started = start(tmp_path, ropeway(LOCAL, scaled), auto=True)
+    assert started.max_model_len == 4 * NATIVE
+    found = told(tmp_path, started)
+    layers = found.hf_text_config.architecture.every_layer
+    assert [(layer.base, layer.scaling) for layer in layers] == [(1e4, None), (1e6, None)]
+    assert started.served.loaded.window == NATIVE
+    assert rotates_by(table(found, "full_attention"), started.served.loaded_profile)

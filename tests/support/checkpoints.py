@@ -114,7 +114,7 @@ def make(
     if architecture == "llama4":
         fields["no_rope_layers"] = [int(not here) for here in full]
     config = AutoConfig.for_model(_MODEL_TYPES.get(architecture, architecture), **fields)
-    _initialised(config, seed).save_pretrained(folder)
+    initialised(config, seed).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
@@ -146,7 +146,7 @@ def _rope(architecture: Architecture) -> dict[str, Any]:
     return {"rope_type": "default", "rope_theta": 10_000.0, **share}
 
 
-def _initialised(config: PreTrainedConfig, seed: int) -> Any:
+def initialised(config: PreTrainedConfig, seed: int) -> Any:
     """A model whose attention is peaked and outweighs the token embedding, so that positions matter.
 
     With these deviations modulation moves log-probabilities by about 1, and float32 noise by at most 1e-4
