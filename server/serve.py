@@ -8,14 +8,12 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import uvloop
 import vllm.envs as envs
 from fastapi import FastAPI
 from prometheus_client import REGISTRY
-from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.api_server.app_state import init_app_state
 from vllm.entrypoints.launchers.api_server.entry import setup_server
@@ -24,42 +22,32 @@ from vllm.entrypoints.launchers.launcher import serve_http
 from vllm.entrypoints.launchers.utils.server_utils import get_uvicorn_log_config
 from vllm.entrypoints.serve.utils.api_utils import cli_env_setup
 from vllm.logger import configure_logging_from_args
-from vllm.platforms import current_platform
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 from vllm.usage.usage_lib import UsageContext
 
-from cache.head_profile import HeadProfile, HeadProfileError, find, load
-from cache.pin import VersionMismatchError, check_vllm_version
-from cache.plan import refuse_by_name
+from cache.head_profile import HeadProfile
+from cache.pin import check_vllm_version
 from cache.registration import register_architectures
-from cache.settings import EngineSettings
-from cache.unsupported import UnsupportedModelError
 from server import admin, cache_route, routes
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
 from server.engine import RopewayEngine
+from server.engine_config import REFUSALS, StartError, configured, head_profile
 from server.field_refusal import refuse_fields
-from server.flags import FlagError, parse
+from server.flags import parse
 from server.handlers import ChatHandler, CompletionHandler
 from server.memo import RelevanceMemo
 from server.memo_metrics import MemoCollector
 from server.metrics import Metrics
 from server.preparation import Abilities
 from server.rope_choice import ServedRope
-from server.rope_start import as_loaded, start_rope
+from server.rope_start import as_loaded
 
 _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
     "The harbour freezes in January.\n\nQuestion: When does the ferry leave?"
 )
-
-
-class StartError(RuntimeError):
-    """The server cannot start; the message says why."""
-
-
-_REFUSALS = (VersionMismatchError, FlagError, HeadProfileError, UnsupportedModelError, StartError)
 
 
 def run(model: str | None, arguments: Sequence[str]) -> int:
@@ -68,24 +56,14 @@ def run(model: str | None, arguments: Sequence[str]) -> int:
         check_vllm_version()
         register_architectures()
         args = parse(model, arguments)
-        heads = _head_profile(args)
+        heads = head_profile(args)
         cli_env_setup()
         configure_logging_from_args(args)
         uvloop.run(_serve(args, heads))
-    except _REFUSALS as error:
+    except REFUSALS as error:
         print(f"ropeway serve: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _head_profile(args: Namespace) -> HeadProfile | None:
-    """The head profile of the model to serve; a model that is not a local folder brings none of its own."""
-    folder = Path(args.model)
-    if folder.is_absolute() and not folder.exists():
-        raise StartError(f"there is no model at {folder}")
-    if folder.is_dir():
-        return find(folder, args.head_profile)
-    return None if args.head_profile is None else load(args.head_profile)
 
 
 async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
@@ -127,9 +105,9 @@ def _interrupt(*_: object) -> None:
 @asynccontextmanager
 async def _engine(
     args: Namespace, heads: HeadProfile | None
-) -> AsyncIterator[tuple[RopewayEngine, ServedRope]]:
+) -> AsyncIterator[tuple[RopewayEngine, ServedRope | None]]:
     engine_args = AsyncEngineArgs.from_cli_args(args)
-    config, rope = _configured(engine_args, heads, args)
+    config, rope = configured(engine_args, heads, args)
     try:
         engine = RopewayEngine.from_vllm_config(
             vllm_config=config,
@@ -147,35 +125,8 @@ async def _engine(
         engine.shutdown(timeout=config.shutdown_timeout)
 
 
-def _configured(
-    engine_args: AsyncEngineArgs, heads: HeadProfile | None, args: Namespace
-) -> tuple[VllmConfig, ServedRope]:
-    """The engine's configuration with what Ropeway must set: worker, scheduler, settings, RoPE's rules.
-
-    Raises StartError for a model that cannot be read, FlagError for flags that do not fit it, and
-    UnsupportedModelError.
-    """
-    settings = EngineSettings(() if heads is None else heads.pairs)
-    engine_args.additional_config = {**(engine_args.additional_config or {}), **settings.to_config()}
-    kind = "CPU" if current_platform.is_cpu() else "GPU"
-    engine_args.worker_cls = f"cache.worker.Ropeway{kind}Worker"
-    try:
-        rope = start_rope(engine_args, args.rope_policy == "auto", args.rope_scaling)
-        engine_args.hf_overrides = rope.hf_overrides
-        engine_args.max_model_len = rope.max_model_len
-        config = engine_args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
-    except FlagError:
-        raise
-    except (OSError, ValueError) as error:
-        raise StartError(f"{engine_args.model} cannot be served: {error}") from error
-    refuse_by_name(config)
-    scheduler = "RopewayAsyncScheduler" if config.scheduler_config.async_scheduling else "RopewayScheduler"
-    config.scheduler_config.scheduler_cls = f"cache.scheduler.{scheduler}"
-    return config, rope.served
-
-
 async def _app(
-    args: Namespace, engine: RopewayEngine, heads: HeadProfile | None, rope: ServedRope
+    args: Namespace, engine: RopewayEngine, heads: HeadProfile | None, rope: ServedRope | None
 ) -> FastAPI:
     tasks = await engine.get_supported_tasks()
     ranks = await engine.collective_rpc("describe_positions")

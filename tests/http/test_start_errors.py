@@ -39,19 +39,19 @@ def test_a_port_that_is_taken_is_named_before_the_model_is_loaded(tmp_path: Path
     assert "--port" in said
 
 
-def test_an_architecture_of_mixed_rotation_is_refused_by_name(tmp_path: Path, free_port: int) -> None:
+def test_a_rotation_in_several_dimensions_is_refused_by_name(tmp_path: Path, free_port: int) -> None:
     config = {
-        "architectures": ["Cohere2ForCausalLM"],
-        "model_type": "cohere2",
+        "architectures": ["Qwen2ForCausalLM"],
+        "model_type": "qwen2",
         "hidden_size": 128,
         "intermediate_size": 256,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "num_hidden_layers": 4,
         "max_position_embeddings": 1024,
-        "sliding_window": 64,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [4, 6, 6]},
         "vocab_size": 512,
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     said = refused(str(tmp_path), "--skip-tokenizer-init", "--port", str(free_port))
-    assert "Cohere2ForCausalLM mixes rotated and unrotated layers" in said
+    assert "Qwen2ForCausalLM rotates by M-RoPE: not covered" in said

@@ -113,7 +113,7 @@ def test_without_a_model_the_default_one_is_served(default_model_path: Path) -> 
     assert "--served-model-name" in arguments
 
 
-@pytest.mark.parametrize("subcommand", [[], ["model"], ["calibrate"], ["init-config"], ["ask"]])
+@pytest.mark.parametrize("subcommand", [[], ["model"], ["plan"], ["calibrate"], ["init-config"], ["ask"]])
 def test_help_is_there_for_every_command(subcommand: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main([*subcommand, "--help"])

@@ -1,0 +1,92 @@
+"""`ropeway plan`: what it prints of real models, and the cache that their requests then use."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.asks import Ask
+from tests.support.checkpoints import make
+from tests.support.engine import started
+from tests.support.hybrids import make_hybrid
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = ("--block-size", "32", "--max-model-len", "8192", "--kv-cache-memory-bytes", "64M")
+DTYPE = ("--dtype", "float32", "--gpu-memory-utilization", "0.1")
+# Keys and values of two heads of width 32 in float32.
+TOKEN = 2 * 2 * 32 * 4
+
+
+def said(model: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "server.command", "plan", str(model), *DTYPE, *FLAGS, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def told(model: Path, *arguments: str) -> dict[str, Any]:
+    """The plan as JSON, which is all that stands on standard output."""
+    ended = said(model, "--json", *arguments)
+    assert ended.returncode == 0, ended.stderr
+    plan: dict[str, Any] = json.loads(ended.stdout)
+    return plan
+
+
+def test_a_plan_tells_layers_and_memory_without_weights(tmp_path: Path) -> None:
+    model = make_hybrid("3:1", tmp_path, window=256)
+    (model / "model.safetensors").unlink()
+    plan = told(model, "--lengths", "256,8000")
+    assert [layer["span"] for layer in plan["layers"]] == [256, 256, 256, "full"] * 2
+    assert [layer["rotary"] for layer in plan["layers"]] == [True, True, True, False] * 2
+    assert [layer["bytes_per_token"] for layer in plan["layers"]] == [TOKEN] * 8
+    assert plan["cache"]["bytes_per_token"] == 8 * TOKEN
+    short, long = plan["cache"]["lengths"]
+    assert (short["tokens"], short["bytes"], short["bytes_without_windows"]) == (256, *[256 * 8 * TOKEN] * 2)
+    # Of 250 blocks two layers keep all, and six those of the window.
+    assert long["bytes"] == (2 * 250 + 6 * 8) * 32 * TOKEN
+    assert long["bytes"] <= 0.3 * long["bytes_without_windows"]
+    # A block of the pool holds two layers; one is never given out.
+    blocks = (64 << 20) // (2 * 32 * TOKEN) - 1
+    assert long["requests"] == blocks // (250 + 3 * 8)
+
+
+@pytest.mark.long
+def test_a_request_uses_the_cache_that_was_planned(tmp_path: Path) -> None:
+    hybrid = make_hybrid("3:1", tmp_path / "hybrid", window=256)
+    (planned,) = told(hybrid, "--lengths", "8000")["cache"]["lengths"]
+    (whole,) = told(make_hybrid("3:1", tmp_path / "global", window=None), "--lengths", "8000")["cache"][
+        "lengths"
+    ]
+    options = {"max_model_len": 8192, "max_num_batched_tokens": 512, "kv_cache_memory_bytes": 64 << 20}
+    with started(hybrid, **options) as engine:
+        # 16 steps read all but the last ten tokens; behind ten more the request holds 8,000.
+        memory = engine.memories(Ask([7] * 7990, [5] * 20))[25]
+    assert [group["kind"] for group in memory["pools"][0]["groups"]].count("full") == 1
+    used = sum(group["bytes_used"] for group in memory["pools"][0]["groups"])
+    assert used == planned["bytes"]
+    assert used <= 0.3 * whole["bytes"]
+    assert whole["bytes"] == planned["bytes_without_windows"] == whole["bytes_without_windows"]
+
+
+@pytest.mark.long
+def test_a_plan_is_a_table_where_no_json_is_wanted(tmp_path: Path) -> None:
+    ended = said(make_hybrid("partial", tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "8, half" in ended.stdout
+    assert "1,024" in ended.stdout
+
+
+@pytest.mark.long
+def test_lengths_beyond_the_models_are_refused(tmp_path: Path) -> None:
+    ended = said(make("llama", tmp_path), "--lengths", "8193")
+    assert ended.returncode == 2
+    assert "--lengths: 8193 tokens are more than --max-model-len, 8192" in ended.stderr
+    assert ended.stdout == ""
