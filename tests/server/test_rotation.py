@@ -9,9 +9,13 @@ from transformers import AutoConfig, PreTrainedConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 
 from cache.architecture_config import ArchitectureError
+from cache.registration import register_architectures
 from cache.ropeway_config import RopewayConfig
-from server.flags import FlagError
+from server.engine_config import configured
+from server.flags import FlagError, parse
 from server.rotation import check_rotation_kept
+
+register_architectures()
 
 SIZE: dict[str, Any] = {
     "vocab_size": 64,
@@ -75,3 +79,19 @@ def test_other_overrides_pass(config: PreTrainedConfig, overrides: dict[str, Any
 def test_an_override_that_means_nothing_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArchitectureError, match=r"^layer_patern: is unknown"):
         check(tmp_path, ropeway(), {"layer_patern": [NOPE]})
+
+
+@pytest.mark.parametrize("flags", [[], ["--drop-rotation"]])
+def test_serve_asks_for_the_flag(flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", "0")
+    ropeway().save_pretrained(tmp_path)
+    overrides = ["--hf-overrides", json.dumps({"layer_pattern": [NOPE]}), "--skip-tokenizer-init"]
+    args = parse(str(tmp_path), [*overrides, *flags])
+    engine_args = AsyncEngineArgs.from_cli_args(args)
+    if flags:
+        config, served = configured(engine_args, None, args)
+        assert config.model_config.hf_config.rope_parameters is None
+        assert served is None
+    else:
+        with pytest.raises(FlagError, match="--drop-rotation"):
+            configured(engine_args, None, args)
