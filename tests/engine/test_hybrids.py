@@ -255,9 +255,10 @@ def check_mode(folder: Path, tolerance: float = 1e-3, **options: Any) -> None:
     model = kind.make(folder)
     oracle = Oracle(kind.reference(model))
     with started(model, **OPTIONS, **options) as engine:
-        layers = engine.state()["plan"]["layers"] if "tensor_parallel_size" not in options else None
-        if layers is not None:
-            assert [layer["rotary"] for layer in layers] == [True] * 3 + [False]
-            assert {layer["span"] for layer in layers[:3]} == {kind.span}
+        plans = engine.plans()
+        assert len(plans) == options.get("tensor_parallel_size", 1)
+        for plan in plans:
+            assert [layer["rotary"] for layer in plan["layers"]] == [True] * 3 + [False]
+            assert [layer["span"] for layer in plan["layers"]] == [kind.span] * 3 + ["full"]
         case = Case(16, 3 * kind.edge, forced=20)
         assert engine.answer(case.plain()).logprobs == oracle.plain(case, tolerance)

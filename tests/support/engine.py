@@ -63,6 +63,11 @@ class Engine:
         memory: dict[str, Any] = self._call("memory")
         return memory
 
+    def plans(self) -> list[dict[str, Any]]:
+        """The layer plan of every rank."""
+        found: list[dict[str, Any]] = self._call("plans")
+        return found
+
     def forget(self) -> None:
         """Drop all cached blocks."""
         self._call("forget")

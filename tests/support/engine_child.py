@@ -212,6 +212,10 @@ class Driver:
             for hook in hooks:
                 hook.remove()
 
+    def plans(self) -> list[dict[str, Any]]:
+        """The layer plan of every rank."""
+        return self.engine.collective_rpc("describe_plan")
+
     def forget(self) -> None:
         """Drop all cached blocks."""
         if not self.engine.reset_prefix_cache():
