@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.asks import Ask
-from tests.support.checkpoints import make
+from tests.support.checkpoints import CHUNK, WINDOW, Architecture, make
 from tests.support.engine import started
 from tests.support.hybrids import make_hybrid
 
@@ -69,7 +69,8 @@ def test_a_request_uses_the_cache_that_was_planned(tmp_path: Path) -> None:
     with started(hybrid, **options) as engine:
         # 16 steps read all but the last ten tokens; behind ten more the request holds 8,000.
         memory = engine.memories(Ask([7] * 7990, [5] * 20))[25]
-    assert [group["kind"] for group in memory["pools"][0]["groups"]].count("full") == 1
+    # Both kinds of layers take their blocks from one pool.
+    assert {group["kind"] for group in memory["pools"][0]["groups"]} == {"full", "sliding"}
     used = sum(group["bytes_used"] for group in memory["pools"][0]["groups"])
     assert used == planned["bytes"]
     assert used <= 0.3 * whole["bytes"]
@@ -82,6 +83,67 @@ def test_a_plan_is_a_table_where_no_json_is_wanted(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "8, half" in ended.stdout
     assert "1,024" in ended.stdout
+
+
+# By architecture: what a layer that is not global sees, which of four layers rotate, and how much of a head.
+KNOWN: dict[Architecture, tuple[int | str, list[bool], int]] = {
+    # vLLM lets it see one token more than its config says.
+    "cohere2": (WINDOW + 1, [True, False] * 2, 32),
+    "exaone4": (WINDOW, [True, False] * 2, 32),
+    "llama4": (CHUNK, [True, False] * 2, 32),
+    "gemma3": (WINDOW, [True] * 4, 32),
+    "glm4": ("full", [True] * 4, 16),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("architecture", KNOWN)
+def test_the_plans_of_vllms_own_models(architecture: Architecture, tmp_path: Path) -> None:
+    span, rotary, width = KNOWN[architecture]
+    # Where vLLM looks for Llama 4's query scale; else it is off up to 32,768 tokens.
+    tuned = json.dumps({"attn_temperature_tuning": True})
+    layers = told(make(architecture, tmp_path), "--override-generation-config", tuned)["layers"]
+    assert [layer["span"] for layer in layers] == [span, "full"] * 2
+    assert [layer["rotary"] for layer in layers] == rotary
+    assert [layer["rotary_dim"] for layer in layers] == [width if rotates else 0 for rotates in rotary]
+    assert [layer["chunked"] for layer in layers] == [architecture == "llama4", False] * 2
+    assert [layer["query_scale"] is not None for layer in layers] == [False, architecture == "llama4"] * 2
+
+
+def configured(folder: Path, model_type: str, architecture: str, **fields: Any) -> Path:
+    """A folder that holds a configuration of four layers and nothing else."""
+    config = {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "vocab_size": 512,
+        "hidden_size": 128,
+        "intermediate_size": 256,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 8192,
+        "no_rope_layers": [1, 1, 1, 0],
+        "pad_token_id": 0,
+        **fields,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.long
+def test_the_plan_of_a_smollm3(tmp_path: Path) -> None:
+    layers = told(configured(tmp_path, "smollm3", "SmolLM3ForCausalLM"))["layers"]
+    assert [layer["rotary"] for layer in layers] == [True, True, True, False]
+    assert [layer["span"] for layer in layers] == ["full"] * 4
+
+
+@pytest.mark.long
+def test_a_config_that_says_other_than_the_model_does_is_refused(tmp_path: Path) -> None:
+    ended = said(configured(tmp_path, "llama", "LlamaForCausalLM"))
+    assert ended.returncode == 2
+    assert "ropeway plan: layer 3 rotates its keys, and its config says that it does not" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
 
 
 @pytest.mark.long
