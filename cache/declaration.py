@@ -55,6 +55,8 @@ def declarations(config: VllmConfig) -> tuple[Declaration, ...]:
     text = config.model_config.hf_text_config
     if text.model_type == MODEL_TYPE:
         return _of_our_own(text.architecture, config)
+    if not getattr(text, "rope_parameters", None):
+        raise UnsupportedModelError(f"{text.model_type} declares no RoPE rule: its positions are not covered")
     return tuple(_of_transformers(text, index, config) for index in range(text.num_hidden_layers))
 
 
@@ -98,7 +100,7 @@ def _rotates(text: Any, index: int) -> bool:
         return _kind(text, index) == "sliding_attention"
     if text.model_type in _ROTATE_IN_WINDOWS_OR_ALL:
         return text.sliding_window is None or _kind(text, index) == "sliding_attention"
-    return bool(getattr(text, "rope_parameters", None))
+    return True
 
 
 def _kind(text: Any, index: int) -> str | None:
@@ -112,7 +114,7 @@ def _window(text: Any, index: int) -> tuple[int | None, bool]:
         case "full_attention":
             return None, False
         case "chunked_attention":
-            return text.attention_chunk_size, True
+            return text.attention_chunk_size, text.attention_chunk_size is not None
         case "sliding_attention" | None:
             window = getattr(text, "sliding_window", None)
             return None if window is None else tokens_seen(text.model_type, window), False

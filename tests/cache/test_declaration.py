@@ -50,8 +50,10 @@ def test_a_plain_model_rotates_all_its_layers_and_sees_all() -> None:
     assert {layer.query_scale for layer in layers} == {None}
 
 
-def test_a_model_without_a_rule_rotates_none() -> None:
-    assert rotates(of("gpt2")) == [False] * 4
+def test_a_model_without_a_rule_is_refused_by_name() -> None:
+    """Its positions are learned, or ALiBi's."""
+    with pytest.raises(UnsupportedModelError, match="gpt2 declares no RoPE rule"):
+        of("gpt2")
 
 
 def test_smollm3_rotates_where_its_flag_is_1_and_has_windows_elsewhere() -> None:
@@ -82,6 +84,12 @@ def test_llama4_scales_the_queries_of_layers_that_do_not_rotate() -> None:
     assert windows(layers) == [64, 64, 64, None]
     assert [layer.chunked for layer in layers] == [True, True, True, False]
     assert [layer.query_scale for layer in layers] == [None, None, None, QueryScale(8192, 0.1, 1)]
+
+
+def test_llama4_without_chunks_sees_all() -> None:
+    layers = of("llama4_text", attention_chunk_size=None)
+    assert windows(layers) == [None] * 4
+    assert [layer.chunked for layer in layers] == [False] * 4
 
 
 def test_a_query_scale_begins_at_its_floor() -> None:

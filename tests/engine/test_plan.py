@@ -70,8 +70,8 @@ NAMED = {
     "flags of no effect": "layer 3 rotates its keys, and its config says that it does not",
     "another reading": "layer 0 rotates its keys, and its config says that it does not",
     "windows of no effect": "layer 1 attends to all tokens, and its config says to 64 tokens",
-    "positions in the embedding": "layer 0: its keys depend on positions by other than its rotary module",
-    "learned positions": "layer 0: its keys depend on positions by other than its rotary module",
+    "positions in the embedding": "gpt2 declares no RoPE rule",
+    "learned positions": "opt declares no RoPE rule",
     "latent attention": "is MLAAttention, not decoder self-attention",
 }
 START: dict[str, Any] = {"skip_tokenizer_init": True, "max_model_len": 512, "logits_processors": None}
