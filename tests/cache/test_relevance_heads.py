@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from cache.plan import Layer, LayerPlan
@@ -55,3 +57,11 @@ def test_only_heads_of_modulated_layers_are_accepted() -> None:
     for head in [(0, 0), (1, 4), (1, -1), (3, 0)]:
         with pytest.raises(UnsupportedModelError, match=f"layer {head[0]} head {head[1]}"):
             check_heads([head], plan, 4)
+
+
+def test_heads_of_a_layer_that_norms_what_it_has_rotated_are_refused() -> None:
+    """Attention reads other queries and keys than those that are tapped."""
+    layers = layer(0, None, "broad"), replace(layer(1, None, "sharp"), bare=False)
+    check_heads([(0, 1)], LayerPlan(layers, PROFILE), 4)
+    with pytest.raises(UnsupportedModelError, match="layer 1 changes its queries or keys after"):
+        check_heads([(0, 1), (1, 0)], LayerPlan(layers, PROFILE), 4)

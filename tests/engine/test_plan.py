@@ -35,6 +35,8 @@ MLA: dict[str, Any] = {
     "first_k_dense_replace": 4,
     "num_key_value_heads": 4,
 }
+PLAIN = {"rope_type": "default", "rope_theta": 10_000.0}
+DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0}
 HALF_WINDOWED = {"sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"] * 2}
 REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
     # transformers#43756, smollm#130: what the flags say is not what the code does.
@@ -46,6 +48,9 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"sliding_window": 64, "layer_types": ["full_attention"] * 4},
     ),
     "windows of no effect": ("glm4", "Glm4ForCausalLM", {"head_dim": 32, **HALF_WINDOWED}),
+    # What vLLM reads of a rule and transformers does not.
+    "another base": ("llama", "LlamaForCausalLM", {"rope_parameters": {**DYNAMIC, "alpha": 1000.0}}),
+    "another width": ("llama", "LlamaForCausalLM", {"rope_parameters": {**PLAIN, "rope_dim": 16}}),
     "positions in the embedding": ("gpt2", "GPT2LMHeadModel", {"n_positions": 512, "n_inner": 128}),
     "learned positions": ("opt", "OPTForCausalLM", {"ffn_dim": 128, "word_embed_proj_dim": 128}),
     "latent attention": ("deepseek_v2", "DeepseekV2ForCausalLM", MLA),
@@ -70,6 +75,8 @@ NAMED = {
     "flags of no effect": "layer 3 rotates its keys, and its config says that it does not",
     "another reading": "layer 0 rotates its keys, and its config says that it does not",
     "windows of no effect": "layer 1 attends to all tokens, and its config says to 64 tokens",
+    "another base": "layer 0 rotates by other angles than its config declares",
+    "another width": "layer 0 rotates 16 dimensions, its config 32",
     "positions in the embedding": "gpt2 declares no RoPE rule",
     "learned positions": "opt declares no RoPE rule",
     "latent attention": "is MLAAttention, not decoder self-attention",
