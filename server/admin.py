@@ -51,7 +51,7 @@ def read_change(body: Mapping[str, Any], engine: RopewayEngine) -> tuple[Wish | 
     if running not in _RUNNING:
         raise RequestError(f'running must be "finish" or "rebuild" (got {running!r:.80})', "running")
     if engine.rope is None:
-        raise RequestError("this model's layers rotate by rules of their own: none can be replaced", "base")
+        raise RequestError("this model's layers share no RoPE rule that could be replaced", "base")
     rule = {name: body[name] for name in _RULE if body.get(name) is not None}
     try:
         wish = RopeFields.parse(rule or None, engine.rope.model, engine.rope.declared).wish

@@ -43,7 +43,7 @@ def read_rope(body: Body, served: ServedRope | None) -> Wish | None:
     if body.use_beam_search:
         raise RequestError("rope cannot be used with beam search", "rope")
     if served is None:
-        raise RequestError("this model's layers rotate by rules of their own: none can be replaced", "rope")
+        raise RequestError("this model's layers share no RoPE rule that could be replaced", "rope")
     try:
         return RopeFields.parse(value, served.model, served.declared).wish
     except FieldError as error:
