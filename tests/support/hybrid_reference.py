@@ -1,7 +1,7 @@
 """The oracle of Ropeway's own architecture: its layers written plainly on the reference attention."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,13 @@ from transformers import LlamaConfig
 
 from positional.attention import Rotation, attend
 from positional.masks import visible
+from positional.phases import rotate
 from positional.profile import Profile
 from tests.support.hybrids import layers_of
-from tests.support.reference import Map, Modulated
+from tests.support.reference import Map, Modulated, Span, heard_by
+
+Rotated = dict[int, tuple[torch.Tensor, torch.Tensor]]
+"""By layer, rotated queries and keys [heads, tokens, width]."""
 
 
 class HybridReference:
@@ -53,17 +57,38 @@ class HybridReference:
         chosen = torch.tensor(forced_ids)[:, None]
         return [float(value) for value in logits.log_softmax(-1).gather(1, chosen)[:, 0]]
 
+    def relevance(
+        self,
+        prompt_ids: Sequence[int],
+        heads: Sequence[tuple[int, int]],
+        query_rows: Sequence[int],
+        spans: Sequence[Span],
+        silent: Collection[int] = (),
+    ) -> tuple[list[float], torch.Tensor]:
+        """As `Reference.relevance`; heads are those of layers that rotate."""
+        rotated: Rotated = {}
+        self.logits(prompt_ids, rotated=rotated)
+        return heard_by(rotated, heads, query_rows, spans, silent)
+
     @torch.inference_mode()
     def logits(
-        self, ids: Sequence[int], modulated: Modulated | None = None, *, shift: int = 0
+        self,
+        ids: Sequence[int],
+        modulated: Modulated | None = None,
+        *,
+        shift: int = 0,
+        rotated: Rotated | None = None,
     ) -> torch.Tensor:
-        """Logits float32 [tokens, vocabulary] of a sequence whose first token stands at `shift`."""
+        """Logits float32 [tokens, vocabulary] of a sequence whose first token stands at `shift`.
+
+        `rotated` takes the queries and keys of every layer that rotates.
+        """
         places = torch.arange(len(ids)) + shift
         states = self._weights["model.embed_tokens.weight"][torch.tensor(list(ids))]
         for index in range(len(self.layers)):
             name = f"model.layers.{index}"
             normed = self._norm(f"{name}.input_layernorm", states)
-            states = states + self._attention(index, normed, places, modulated)
+            states = states + self._attention(index, normed, places, modulated, rotated)
             normed = self._norm(f"{name}.post_attention_layernorm", states)
             gated = silu(self._linear(f"{name}.mlp.gate_proj", normed))
             states = states + self._linear(
@@ -73,7 +98,12 @@ class HybridReference:
         return linear(self._norm("model.norm", states), head)
 
     def _attention(
-        self, index: int, states: torch.Tensor, places: torch.Tensor, modulated: Modulated | None
+        self,
+        index: int,
+        states: torch.Tensor,
+        places: torch.Tensor,
+        modulated: Modulated | None,
+        rotated: Rotated | None,
     ) -> torch.Tensor:
         layer, name = self.layers[index], f"model.layers.{index}.self_attn"
         query, key, value = (
@@ -84,6 +114,12 @@ class HybridReference:
             query, key = self._norm(f"{name}.q_norm", query), self._norm(f"{name}.k_norm", key)
         mask = visible(places, places, window=layer["window"])
         rotation = self._rotation(index, places, modulated)
+        if rotated is not None and rotation is not None:
+            turned = (
+                rotate(query, rotation.query_rows.float(), rotation.pairing),
+                rotate(key, rotation.key_rows.float(), rotation.pairing),
+            )
+            rotated[index] = turned[0].transpose(0, 1), turned[1].transpose(0, 1)
         read = attend(query, key, value, mask, rotation, query_scale=_query_scale(layer, places))
         return self._linear(f"{name}.o_proj", read.flatten(1))
 

@@ -167,19 +167,12 @@ class Reference:
         for layer, _ in heads:
             attention[layer].recorded = None
         self._forward(prompt_ids, None, keep=1)
-        columns = []
-        for layer, head in heads:
-            query, key = attention[layer].recorded
-            group = query.shape[1] // key.shape[1]
-            logits = query[0, head, list(query_rows)] @ key[0, head // group].T / math.sqrt(query.shape[-1])
-            columns.append(_sentence_signals(logits.max(dim=0).values.tolist(), spans, silent))
+        rotated = {}
         for layer in {layer for layer, _ in heads}:
+            query, key = attention[layer].recorded
+            rotated[layer] = query[0], key[0]
             del attention[layer].recorded
-        signals = torch.tensor(columns, dtype=torch.float64).T
-        deviation = signals.std(dim=0, correction=0)
-        standard = (signals - signals.mean(dim=0)) / deviation
-        standard = torch.where(signals.amax(dim=0) == signals.amin(dim=0), 0.0, standard)
-        return standard.mean(dim=1).tolist(), signals
+        return heard_by(rotated, heads, query_rows, spans, silent)
 
     @torch.inference_mode()
     def _forward(
@@ -240,6 +233,27 @@ def _recording_attention(
     if hasattr(module, "recorded"):
         module.recorded = (query, key)
     return sdpa_attention_forward(module, query, key, *args, **kwargs)
+
+
+def heard_by(
+    rotated: Mapping[int, tuple[torch.Tensor, torch.Tensor]],
+    heads: Sequence[tuple[int, int]],
+    query_rows: Sequence[int],
+    spans: Sequence[Span],
+    silent: Collection[int],
+) -> tuple[list[float], torch.Tensor]:
+    """As `Reference.relevance`, of the layers' rotated queries and keys [heads, tokens, width]."""
+    columns = []
+    for layer, head in heads:
+        query, key = rotated[layer]
+        group = query.shape[0] // key.shape[0]
+        logits = query[head, list(query_rows)] @ key[head // group].T / math.sqrt(query.shape[-1])
+        columns.append(_sentence_signals(logits.max(dim=0).values.tolist(), spans, silent))
+    signals = torch.tensor(columns, dtype=torch.float64).T
+    deviation = signals.std(dim=0, correction=0)
+    standard = (signals - signals.mean(dim=0)) / deviation
+    standard = torch.where(signals.amax(dim=0) == signals.amin(dim=0), 0.0, standard)
+    return standard.mean(dim=1).tolist(), signals
 
 
 def _sentence_signals(tokens: Sequence[float], spans: Sequence[Span], silent: Collection[int]) -> list[float]:

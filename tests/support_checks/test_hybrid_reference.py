@@ -74,6 +74,19 @@ def test_its_modulated_layers_are_those_of_the_other_oracle(tmp_path: Path) -> N
     assert max(abs(a - b) for a, b in zip(ours, plain, strict=True)) > 0.1
 
 
+def test_its_heads_hear_what_those_of_the_other_oracle_do(tmp_path: Path) -> None:
+    folder = make_hybrid("all global", tmp_path, layers=[GLOBAL] * 4)
+    oracle = Reference(saved_as("llama", folder, {}))
+    case, heads = Case(5, 120), ((3, 1), (1, 0), (1, 3))
+    rows = case.task.query_rows.tolist()
+    ours, theirs = (
+        torch.tensor(reference.relevance(case.prompt, heads, rows, case.spans)[0])
+        for reference in (HybridReference(folder), oracle)
+    )
+    assert torch.allclose(ours, theirs, atol=1e-3)
+    assert ours.std() > 0.1
+
+
 @pytest.mark.parametrize("pattern", ["1:1", "5:1", "partial", "local only"])
 @pytest.mark.parametrize("shift", [1, 100, 8192])
 def test_where_a_sequence_stands_changes_nothing(pattern: str, shift: int, tmp_path: Path) -> None:
