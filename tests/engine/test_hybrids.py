@@ -245,6 +245,12 @@ def test_a_model_that_knows_adapters_is_measured_without_one(tmp_path: Path) -> 
 
 
 @pytest.mark.long
+def test_windows_hold_where_all_layers_share_one_group_of_the_cache(tmp_path: Path) -> None:
+    """vllm#51756: one group's window was applied to its global layers."""
+    check_mode(tmp_path, disable_hybrid_kv_cache_manager=True)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_model_of_low_precision_is_measured_too(dtype: str, tmp_path: Path) -> None:
     check_mode(tmp_path, tolerance=0.2, dtype=dtype)
