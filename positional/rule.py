@@ -11,6 +11,8 @@ from positional.scaling import BASE, ORIGINAL, read_scaling
 
 Parameters = tuple[tuple[str, ParameterValue], ...]
 
+# Keys beyond any use overflow, and what is no number outlives its request in the cache's unwritten slots.
+ATTENTION_FACTORS = (0.01, 100.0)
 _WITH_ORIGINAL = ("yarn", "llama3", "longrope")
 
 
@@ -170,9 +172,7 @@ class ModelRope:
             rule = replace(rule, window=self._stretched(new_base))
         elif (rope_type, rule.parameters) != (self.own.rope_type, self.own.parameters):
             rule = replace(rule, window=rule.scaled_window)
-        _check_frequencies(
-            rule, "base" if scaling is None else "scaling", base if scaling is None else scaling
-        )
+        _check_profiles(rule, "base" if scaling is None else "scaling", base if scaling is None else scaling)
         return rule
 
     def paired(self, pairing: Pairing) -> "ModelRope":
@@ -219,14 +219,21 @@ def _whole(tokens: float) -> int:
     return int(min(tokens, ENDLESS))
 
 
-def _check_frequencies(rule: Rule, field: str, value: object) -> None:
+def _check_profiles(rule: Rule, field: str, value: object) -> None:
     try:
-        for length in (1, rule.window):
-            rule.profile(length)
+        profiles = [rule.profile(length) for length in (1, rule.window)]
     except ProfileError as error:
         raise ProfileError(
             field, value, f"gives no usable frequencies ({error.field} {error.reason})"
         ) from error
+    least, most = ATTENTION_FACTORS
+    for factor in (profile.attention_factor for profile in profiles):
+        if not least <= factor <= most:
+            raise ProfileError(
+                field,
+                value,
+                f"gives an attention factor of {factor:g}, which must lie between {least:g} and {most:g}",
+            )
 
 
 def _sorted(parameters: Mapping[str, Any]) -> Parameters:

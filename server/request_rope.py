@@ -34,7 +34,7 @@ def with_rope(
     room = max_model_len - length
     budget = room if parameters.max_tokens is None else min(parameters.max_tokens, room)
     given = budget < room if max_tokens_given is None else max_tokens_given
-    choice = choose(wish, length, budget, given)
+    choice = choose(wish, length, budget, given, parameters.min_tokens)
     profile = served.carried(choice)
     if profile is None and choice.max_tokens == budget:
         return parameters

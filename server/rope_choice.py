@@ -64,17 +64,19 @@ class Choice:
     max_tokens: int
 
 
-def choose(wish: Wish, prompt_tokens: int, max_tokens: int, max_tokens_given: bool) -> Choice:
+def choose(
+    wish: Wish, prompt_tokens: int, max_tokens: int, max_tokens_given: bool, min_tokens: int = 0
+) -> Choice:
     """The profile of a request of that many prompt tokens.
 
     `max_tokens` lies within the server's own limit. Where the caller gave it, the rule must cover prompt
-    and answer; where not (`max_tokens_given`), one token of answer, and the answer ends with the rule's
+    and answer; where not (`max_tokens_given`), the least answer, and the answer ends with the rule's
     window. Raises RequestError with the length and the limit.
     """
-    least = prompt_tokens + (max_tokens if max_tokens_given else 1)
-    rule = _fitting(wish, least) if isinstance(wish, AutoRule) else wish
-    if least > rule.window:
-        raise _too_long(rule, prompt_tokens, max_tokens if max_tokens_given else None)
+    least = max_tokens if max_tokens_given else max(min_tokens, 1)
+    rule = _fitting(wish, prompt_tokens + least) if isinstance(wish, AutoRule) else wish
+    if prompt_tokens + least > rule.window:
+        raise _too_long(rule, prompt_tokens, max_tokens if max_tokens_given else None, min_tokens)
     allowed = min(max_tokens, rule.window - prompt_tokens)
     return Choice(rule, rule.profile(prompt_tokens + allowed), allowed)
 
@@ -83,14 +85,15 @@ def _fitting(policy: AutoRule, length: int) -> Rule:
     return policy.native if length <= policy.native.window else policy.scaled
 
 
-def _too_long(rule: Rule, prompt_tokens: int, max_tokens: int | None) -> RequestError:
+def _too_long(rule: Rule, prompt_tokens: int, max_tokens: int | None, min_tokens: int) -> RequestError:
     limit = f"but its RoPE rule ({rule.rope_type}, base {rule.base:g}) covers {rule.window} tokens"
-    if max_tokens is None:
+    named, asked = ("min_tokens", min_tokens) if max_tokens is None else ("max_tokens", max_tokens)
+    if max_tokens is None and prompt_tokens >= rule.window:
         return RequestError(
             f"the prompt has {prompt_tokens} tokens and leaves none to answer, {limit}", "rope"
         )
     return RequestError(
-        f"the request may reach {prompt_tokens + max_tokens} tokens "
-        f"({prompt_tokens} of the prompt and max_tokens={max_tokens}), {limit}",
-        "rope" if prompt_tokens >= rule.window else "max_tokens",
+        f"the request may reach {prompt_tokens + asked} tokens "
+        f"({prompt_tokens} of the prompt and {named}={asked}), {limit}",
+        "rope" if prompt_tokens >= rule.window else named,
     )

@@ -238,6 +238,17 @@ def test_without_max_tokens_an_answer_ends_with_the_native_window(server: Server
     assert response["usage"]["total_tokens"] == NATIVE
 
 
+def test_a_least_answer_beyond_the_native_window_is_scaled_or_refused(server: Server) -> None:
+    fields = {"prompt": [5 + n % 400 for n in range(NATIVE - 2)], "max_tokens": None, "min_tokens": 10}
+    response = server.post("/v1/completions", {"model": MODEL, **fields, "ignore_eos": True})
+    assert response.status_code == 200, response.text
+    assert response.json()["usage"]["completion_tokens"] >= 10
+    error = refused(server, **fields, rope={"scaling": {"rope_type": "default"}})
+    assert error["param"] == "min_tokens"
+    assert str(NATIVE + 8) in error["message"]
+    assert str(NATIVE) in error["message"]
+
+
 def test_without_max_tokens_a_longer_prompt_ends_with_the_scaled_window(server: Server) -> None:
     prompt = [5 + n % 400 for n in range(SCALED - 8)]
     body = {"model": MODEL, "max_tokens": None, "ignore_eos": True, "temperature": 0, "prompt": prompt}
@@ -273,6 +284,7 @@ def test_a_length_that_a_rule_does_not_cover_is_refused_with_both_numbers(server
         ({"scaling": {"rope_type": "yarn", "factor": 0.5}}, "rope.scaling.factor"),
         ({"scaling": {"rope_type": "linear", "factor": 2, "beta_fast": 1}}, "rope.scaling.beta_fast"),
         ({"scaling": {**LONGROPE, "long_factor": [1.0]}}, "rope.scaling.long_factor"),
+        ({"scaling": {**YARN, "attention_factor": 1e19}}, "rope.scaling"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_by_name(rope: Any, parameter: str, server: Server) -> None:

@@ -459,3 +459,17 @@ def test_a_profile_is_computed_once_for_all_lengths_that_share_it() -> None:
     longrope = MODEL.rule(scaling=SCALINGS["longrope"])
     assert longrope.profile(10) is longrope.profile(NATIVE)
     assert longrope.profile(NATIVE + 1) is longrope.profile(4 * NATIVE)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"attention_factor": 1e19},
+        {"attention_factor": 1e-9},
+        {"mscale": 1e30, "mscale_all_dim": 0.001},
+    ],
+)
+def test_a_rule_whose_keys_would_overflow_is_refused(numbers: dict[str, float]) -> None:
+    with pytest.raises(ProfileError, match=r"must lie between 0\.01 and 100") as refused:
+        MODEL.rule(scaling={"rope_type": "yarn", "factor": 2.0, **numbers})
+    assert refused.value.field == "scaling"

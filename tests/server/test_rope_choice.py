@@ -105,6 +105,16 @@ def test_a_prompt_that_fills_the_window_is_refused_with_its_length(excess: int) 
         assert f"covers {4 * NATIVE} tokens" in str(refused.value)
 
 
+def test_the_least_answer_decides_where_the_longest_was_left_out() -> None:
+    room = {"max_tokens": 5000, "max_tokens_given": False}
+    natively = choose(AUTO, NATIVE - 10, min_tokens=10, **room)
+    assert (natively.rule, natively.max_tokens) == (MODEL.native, 10)
+    assert choose(AUTO, NATIVE - 10, min_tokens=11, **room).rule == SCALED
+    with pytest.raises(RequestError, match=f"reach {NATIVE + 1} tokens") as refused:
+        choose(MODEL.own, NATIVE - 10, min_tokens=11, **room)
+    assert refused.value.parameter == "min_tokens"
+
+
 def test_dynamic_ntk_is_fixed_by_prompt_and_answer_together() -> None:
     dynamic = MODEL.rule(scaling={"rope_type": "dynamic", "factor": 4.0})
     choice = given(dynamic, 3000, 500)
