@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.servers import PROMPT, SHARED, complete, post
+from tests.http.servers import PROMPT, SHARED, complete, post, wait_until_idle
 from tests.support.checkpoints import WINDOW, make
 from tests.support.forced import force, token_logprobs
 from tests.support.reference import Reference
@@ -55,8 +55,23 @@ def test_a_layer_that_does_other_than_its_config_says_stops_the_start(tmp_path: 
     config = json.loads((tmp_path / "config.json").read_text())
     config["no_rope_layers"] = [1, 1, 1, 0]
     (tmp_path / "config.json").write_text(json.dumps(config))
+    log = tmp_path / "log.txt"
     with (
-        pytest.raises(RuntimeError, match="layer 3 rotates its keys, and its config says that it does not"),
-        running_server([str(tmp_path), *SHARED]),
+        pytest.raises(RuntimeError, match="the engine did not start"),
+        running_server([str(tmp_path), *SHARED], log=log),
     ):
         raise AssertionError("it started")
+    assert "layer 3 rotates its keys, and its config says that it does not" in log.read_text()
+
+
+def test_groups_of_both_kinds_stand_in_one_pool(server: Server) -> None:
+    complete(server, [*range(20, 20 + 3 * WINDOW)])
+    wait_until_idle(server)
+    pool = server.get("/v1/cache").json()["pools"][0]
+    assert pool["name"] == "kv"
+    kinds = {(group["kind"], group["window"]) for group in pool["groups"]}
+    assert kinds == {("full", None), ("sliding", WINDOW + 1)}
+    held = sum(group["bytes_used"] + group["bytes_cached"] for group in pool["groups"])
+    assert held + pool["bytes_free"] + pool["bytes_reserved"] == pool["bytes_total"]
+    assert sum(group["bytes_used"] for group in pool["groups"]) == 0
+    assert held > 0
