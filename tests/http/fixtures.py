@@ -21,6 +21,7 @@ from tests.http.servers import (
     SHARED,
 )
 from tests.support.checkpoints import make
+from tests.support.forced import STEP_SECONDS
 from tests.support.server import Server, running_server
 
 
@@ -47,9 +48,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(checkpoint: Path) -> Iterator[Server]:
-    """QGPM off by default, room for everything, a prompt of 4,000 tokens in 32 steps, all routes."""
+    """QGPM off by default, much room, a prompt of 4,000 tokens in 32 steps, all routes, slow steps."""
     arguments = [str(checkpoint), *SHARED, "--max-num-batched-tokens", "128"]
-    with running_server(arguments, {"VLLM_SERVER_DEV_MODE": "1", VARIABLE: ADMIN_KEY}) as started:
+    environment = {"VLLM_SERVER_DEV_MODE": "1", VARIABLE: ADMIN_KEY, STEP_SECONDS: "0.004"}
+    with running_server(arguments, environment) as started:
         yield started
 
 

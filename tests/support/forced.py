@@ -6,6 +6,9 @@ from typing import Any
 KEY = "force_tokens"
 """Name in `vllm_xargs` (in the engine: `extra_args`): a list of token ids, or one joined by commas."""
 
+STEP_SECONDS = "ROPEWAY_TESTS_STEP_SECONDS"
+"""Environment variable: how long each step of an engine with `PROCESSOR` sleeps, so that readers keep up."""
+
 PROCESSOR = "tests.support.forcing:ForceTokens"
 """What `--logits-processors` takes."""
 

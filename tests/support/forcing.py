@@ -1,5 +1,7 @@
 """A vLLM logits processor that makes a request emit given tokens; what it reports stays raw."""
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +9,7 @@ import torch
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
-from tests.support.forced import KEY
+from tests.support.forced import KEY, STEP_SECONDS
 
 
 class ForceTokens(AdapterLogitsProcessor):
@@ -24,6 +26,11 @@ class ForceTokens(AdapterLogitsProcessor):
 
     def is_argmax_invariant(self) -> bool:
         return False
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        # A tiny model is done with hundreds of tokens before an API process on the same core reads one.
+        time.sleep(float(os.environ.get(STEP_SECONDS, 0)))
+        return super().apply(logits)
 
     def new_req_logits_processor(
         self, params: SamplingParams
