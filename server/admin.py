@@ -13,7 +13,7 @@ from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
 from server.fields import FieldError
 from server.preparation import RequestError
-from server.rope_choice import Wish
+from server.rope_choice import NOTHING_TO_REPLACE, Wish
 from server.rope_fields import RopeFields
 
 _RULE = ("base", "scaling", "policy")
@@ -51,7 +51,7 @@ def read_change(body: Mapping[str, Any], engine: RopewayEngine) -> tuple[Wish | 
     if running not in _RUNNING:
         raise RequestError(f'running must be "finish" or "rebuild" (got {running!r:.80})', "running")
     if engine.rope is None:
-        raise RequestError("this model's layers share no RoPE rule that could be replaced", "base")
+        raise RequestError(NOTHING_TO_REPLACE, "base")
     rule = {name: body[name] for name in _RULE if body.get(name) is not None}
     try:
         wish = RopeFields.parse(rule or None, engine.rope.model, engine.rope.declared).wish

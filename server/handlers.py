@@ -15,7 +15,7 @@ from server.fields import FieldError, QGPMFields
 from server.intent import Intent, carrying
 from server.locate import Source
 from server.preparation import Abilities, RequestError
-from server.rope_choice import ServedRope, Wish
+from server.rope_choice import NOTHING_TO_REPLACE, ServedRope, Wish
 from server.rope_fields import RopeFields
 
 Body: TypeAlias = ChatCompletionRequest | CompletionRequest
@@ -43,7 +43,7 @@ def read_rope(body: Body, served: ServedRope | None) -> Wish | None:
     if body.use_beam_search:
         raise RequestError("rope cannot be used with beam search", "rope")
     if served is None:
-        raise RequestError("this model's layers share no RoPE rule that could be replaced", "rope")
+        raise RequestError(NOTHING_TO_REPLACE, "rope")
     try:
         return RopeFields.parse(value, served.model, served.declared).wish
     except FieldError as error:

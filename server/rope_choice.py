@@ -6,6 +6,8 @@ from positional.profile import Pairing, Profile
 from positional.rule import ModelRope, Rule
 from server.preparation import RequestError
 
+NOTHING_TO_REPLACE = "this model's layers share no RoPE rule that could be replaced"
+
 
 @dataclass(frozen=True, slots=True)
 class AutoRule:

@@ -8,16 +8,8 @@ from transformers import AutoConfig, PreTrainedConfig
 from cache.architecture_config import ArchitectureError
 from cache.ropeway_config import architecture_of
 from cache.translation import translated
+from tests.support.sizes import SIZE
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "pad_token_id": 0,
-}
 YARN: dict[str, Any] = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transformers import AutoConfig, LlamaConfig, SmolLM3Config
@@ -10,22 +9,13 @@ from transformers import AutoConfig, LlamaConfig, SmolLM3Config
 from cache.architecture_config import Architecture
 from cache.translation import translated
 from server import command
-
-SIZES: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "pad_token_id": 0,
-}
+from tests.support.sizes import SIZE
 
 
 @pytest.fixture
 def llama(tmp_path: Path) -> Path:
     folder = tmp_path / "llama"
-    LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"], dtype="bfloat16").save_pretrained(folder)
+    LlamaConfig(**SIZE, architectures=["LlamaForCausalLM"], dtype="bfloat16").save_pretrained(folder)
     (folder / "model.safetensors").write_bytes(b"weights")
     (folder / "tokenizer.json").write_text("{}")
     (folder / "ropeway-heads.json").write_text("{}")
@@ -88,7 +78,7 @@ def test_a_model_is_written_as_it_is_with_its_files(llama: Path, tmp_path: Path)
     out = tmp_path / "new"
     assert init("--out", out, "--from", llama) == 0
     found = architecture(out)
-    assert found.every_layer == translated(LlamaConfig(**SIZES)).every_layer
+    assert found.every_layer == translated(LlamaConfig(**SIZE)).every_layer
     assert AutoConfig.from_pretrained(out).dtype == AutoConfig.from_pretrained(llama).dtype
     assert (out / "model.safetensors").samefile(llama / "model.safetensors")
     # The head profile is of the model as it was.
@@ -119,7 +109,7 @@ def test_windows_alone_leave_rotation_as_it_was(llama: Path, tmp_path: Path) -> 
 
 def test_layers_that_never_rotated_do_not_begin_to(tmp_path: Path) -> None:
     source, out = tmp_path / "smollm3", tmp_path / "new"
-    SmolLM3Config(**SIZES, no_rope_layers=[1, 0, 1, 0]).save_pretrained(source)
+    SmolLM3Config(**SIZE, no_rope_layers=[1, 0, 1, 0]).save_pretrained(source)
     assert init("--out", out, "--from", source, "--pattern", "2:2", "--window", 8, "--global-rotates") == 0
     assert [(layer.rotary, layer.window) for layer in architecture(out).every_layer] == [
         *(("full", 8), ("none", 8), ("full", None), ("none", None))

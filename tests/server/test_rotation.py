@@ -14,18 +14,10 @@ from cache.ropeway_config import RopewayConfig
 from server.engine_config import configured
 from server.flags import FlagError, parse
 from server.rotation import check_rotation_kept
+from tests.support.sizes import SIZE
 
 register_architectures()
 
-SIZE: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "pad_token_id": 0,
-}
 LOCAL: dict[str, Any] = {"rotary": "full", "base": 1e4, "window": 32}
 NOPE: dict[str, Any] = {"rotary": "none", "window": None}
 FULL, SLIDING = "full_attention", "sliding_attention"
