@@ -4,13 +4,14 @@ A head profile is a JSON object (UTF-8). Every field is required and no other is
 
 | field | value |
 |---|---|
-| `format` | 1, the version of this format |
+| `format` | 2, the version of this format |
 | `model` | the model's name, for people |
 | `fingerprint` | of the model that was calibrated, see `fingerprint` (64 hexadecimal digits) |
 | `heads` | best first: objects of `layer`, `head` (the query head's number in its layer, from 0) and `mrr`, its mean reciprocal rank of the evidence sentence over all samples |
 | `query_tail` | how many of the last prompt tokens are query rows beside the question's |
 | `defaults` | QGPM's parameters for requests that do not say, in the names of a request |
 | `calibration` | how the heads were chosen: `samples`, `seed`, `lengths` of the contexts (tokens), `text` they are made of, `dtype` the model ran in, and `held_out_mrr`, the chosen heads' joint mean reciprocal rank on the half of the samples that did not order them |
+| `tuning` | null where `defaults` are the package's; else how `ropeway tune` found them: `samples` that were asked, of which `held_out` served only the comparison at the end, `split`, `seed`, `kinds` and `lengths` of the samples, `text` they are made of, `dtype` the model ran in, the `minutes` it was given, `changed` (false: nothing was surely better than the defaults before), and `gain_evidence` and `gain_heads`, what the defaults add to the log-probability of the answer (nats, against plain) with gold evidence and with the heads, on the held-out samples: `mean`, `low` and `high` of its 95 % interval |
 """  # noqa: E501 - a table's row is one line
 
 import hashlib
@@ -77,16 +78,46 @@ class Calibration:
 
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """A mean of paired differences in nats, and its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the defaults of a profile were found, and what they gain against plain on held-out samples."""
+
+    samples: Count
+    held_out: Count
+    split: str
+    seed: int
+    kinds: Annotated[tuple[str, ...], Field(min_length=1)]
+    lengths: Annotated[tuple[Count, ...], Field(min_length=1)]
+    text: str
+    dtype: str
+    minutes: Annotated[float, Field(gt=0)]
+    changed: bool
+    gain_evidence: Gain
+    gain_heads: Gain
+
+
+@with_config(STRICT)
+@dataclass(frozen=True, slots=True)
 class HeadProfile:
     """The heads to read relevance from (QGPM paper, section 4.1 and appendix A), and QGPM's defaults."""
 
-    format: Literal[1]
+    format: Literal[2]
     model: str
     fingerprint: Sha256
     heads: Annotated[tuple[Head, ...], Field(min_length=1)]
     query_tail: Count
     defaults: QGPMConfig
     calibration: Calibration
+    tuning: Tuning | None
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:

@@ -87,7 +87,7 @@ def calibrate(
     ]
     selection = select(observations, reader.candidates, held_out_half(count, len(lengths)))
     profile = HeadProfile(
-        format=1,
+        format=2,
         model=folder.resolve().name,
         fingerprint=identity,
         heads=selection.heads,
@@ -101,6 +101,7 @@ def calibrate(
             dtype=reader.dtype,
             held_out_mrr=selection.held_out_mrr,
         ),
+        tuning=None,
     )
     return profile, selection
 

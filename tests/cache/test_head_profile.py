@@ -10,7 +10,7 @@ from cache.head_profile import HeadProfileError
 from server import default_model
 
 VALID: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "model": "a model",
     "fingerprint": "ab" * 32,
     "heads": [{"layer": 9, "head": 0, "mrr": 0.8}, {"layer": 15, "head": 6, "mrr": 0.75}],
@@ -33,6 +33,21 @@ VALID: dict[str, Any] = {
         "dtype": "float32",
         "held_out_mrr": 0.8,
     },
+    "tuning": None,
+}
+TUNING: dict[str, Any] = {
+    "samples": 90,
+    "held_out": 45,
+    "split": "tuning",
+    "seed": 0,
+    "kinds": ["single", "indirect"],
+    "lengths": [500, 1000],
+    "text": "a text",
+    "dtype": "bfloat16",
+    "minutes": 40.0,
+    "changed": True,
+    "gain_evidence": {"mean": 1.5, "low": 0.5, "high": 2.5},
+    "gain_heads": {"mean": -0.5, "low": -1.5, "high": 0.5},
 }
 
 
@@ -60,6 +75,16 @@ def test_a_profile_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert profile.defaults.k_broad == 12
 
 
+def test_a_profile_says_how_its_defaults_were_tuned(tmp_path: Path) -> None:
+    profile = head_profile.load(write(tmp_path / "heads.json", tuning=TUNING))
+
+    profile.save(tmp_path / "again.json")
+
+    assert json.loads((tmp_path / "again.json").read_text())["tuning"] == TUNING
+    assert profile.tuning is not None
+    assert profile.tuning.gain_evidence.low == 0.5
+
+
 def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_path: Path) -> None:
     profile = head_profile.load(write(tmp_path / "heads.json"))
     (tmp_path / "folder").mkdir()
@@ -73,7 +98,7 @@ def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_p
 @pytest.mark.parametrize(
     ("changed", "field"),
     [
-        ({"format": 2}, "format"),
+        ({"format": 1}, "format"),
         ({"fingerprint": "no"}, "fingerprint"),
         ({"heads": []}, "heads"),
         ({"heads": [{"layer": -1, "head": 0, "mrr": 0.5}]}, "heads.0.layer"),
@@ -87,6 +112,10 @@ def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_p
         ({"defaults": {**VALID["defaults"], "t_broad": "warm"}}, "defaults.t_broad"),
         ({"defaults": {**VALID["defaults"], "stride_floor": 0}}, "defaults.stride_floor"),
         ({"calibration": {**VALID["calibration"], "samples": 0}}, "calibration.samples"),
+        ({"tuning": {**TUNING, "held_out": 0}}, "tuning.held_out"),
+        ({"tuning": {**TUNING, "lengths": []}}, "tuning.lengths"),
+        ({"tuning": {**TUNING, "changed": 1}}, "tuning.changed"),
+        ({"tuning": {**TUNING, "gain_heads": {"mean": 0.0, "low": 0.0}}}, "tuning.gain_heads.high"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -132,6 +161,7 @@ def test_the_digest_follows_what_relevance_is_read_from_and_nothing_else(tmp_pat
 
     first = digest()
     assert digest(model="another name", defaults={**VALID["defaults"], "k_broad": 13}) == first
+    assert digest(tuning=TUNING) == first
     assert digest(heads=VALID["heads"][::-1]) != first
     assert digest(heads=VALID["heads"][:1]) != first
     assert digest(query_tail=5) != first
