@@ -1,0 +1,1 @@
+"""Whether answers get better: the harness, its statistics and its table."""
