@@ -15,7 +15,7 @@ def machine() -> str:
     """Cores and processor, or GPUs where torch sees any, and the system; nothing that names one computer."""
     cores = f"{os.cpu_count()} cores, {_processor()}"
     count = torch.cuda.device_count()
-    gpus = [f"{count} × {torch.cuda.get_device_name(0)}"] if count else []
+    gpus = [f"{count} x {torch.cuda.get_device_name(0)}"] if count else []
     return ", ".join([*gpus, cores, platform.machine(), platform.system()])
 
 
