@@ -13,6 +13,8 @@ MODULES = (
     "profile",
     "qgpm",
     "relevance",
+    "warped_attention",
+    "warps",
 )
 
 

@@ -1,0 +1,182 @@
+"""STRING, Self-Extend and Ms-PoE: other relative displacements in RoPE's place, to compare QGPM with.
+
+RoPE turns the score of a query at i and a key at j by i − j. A warp puts another displacement there,
+whatever the question is. By STRING and Self-Extend it depends on the pair, so that no one position a token
+gives it; by Ms-PoE on the query's head, while heads share keys. No cached key fits any of them: nothing here
+is served.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+class WarpError(ValueError):
+    """A warp that cannot be: the field, the value and the reason."""
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        self.field = field
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{field}: {reason} (got {value!r})")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Where tokens stand for pairs at least `nearest` tokens apart; their displacement is the difference.
+
+    `queries` [queries] and `keys` [keys] float64, or [heads, queries] and [heads, keys].
+    """
+
+    queries: torch.Tensor
+    keys: torch.Tensor
+    nearest: int = 0
+
+
+class Warp(Protocol):
+    """A rule for displacements that on each range of distances is a difference of positions."""
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """The pieces from near to far, the first at 0; a pair takes the last that it is far enough for.
+
+        `queries` and `keys`: token indices, int64.
+        """
+        ...
+
+
+def displacement(warp: Warp, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """What RoPE turns each pair by: float64 [queries, keys] or [heads, queries, keys].
+
+    Only pairs whose key is not behind the query are meant.
+    """
+    distance = queries[:, None] - keys[None, :]
+    first, *farther = (
+        (piece.nearest, piece.queries[..., :, None] - piece.keys[..., None, :])
+        for piece in warp.pieces(queries, keys)
+    )
+    result = first[1]
+    for nearest, difference in farther:
+        result = torch.where(distance >= nearest, difference, result)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """i − j: RoPE as it is (Su et al. 2021, eq. 16)."""
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """One piece."""
+        return (Piece(queries.double(), keys.double()),)
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """i − j below a distance S, and i − j − S + W from S on (STRING: An et al. 2025, eq. 4).
+
+    Long distances are told by positions that training saw often. `shift` S and `window` W in tokens: W keeps
+    far tokens from standing where the nearest do. Raises WarpError.
+    """
+
+    shift: int
+    window: int
+
+    def __post_init__(self) -> None:
+        _check_whole("window", self.window, 0)
+        if self.shift <= self.window:
+            raise WarpError("shift", self.shift, f"must exceed the window of {self.window} tokens")
+
+    @staticmethod
+    def at(length: int) -> "String":
+        """The paper's S = L/3 and W = 128 (section 4.1) for a prompt of `length` tokens, its L.
+
+        In the paper L is the length of training, which its prompts fill; of a shorter prompt no distance
+        would reach that S, and nothing would change. The authors' code also sharpens the attention, by a
+        factor that the method's equations do not have; we do not. Raises WarpError for prompts so short that
+        S is at most W.
+        """
+        return String(shift=length // 3, window=128)
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """The band along the diagonal, and the triangle behind it, whose queries stand nearer."""
+        near = Piece(queries.double(), keys.double())
+        return near, Piece(near.queries - self.shift + self.window, near.keys, nearest=self.shift)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfExtend:
+    """i − j below a distance w, and ⌊i/G⌋ − ⌊j/G⌋ + w − ⌊w/G⌋ from w on (Self-Extend: Jin et al. 2024).
+
+    The paper's grouped attention with its shifted queries (section 3 and the pseudocode of its appendix).
+    `group` G; `window` w in tokens. Raises WarpError.
+    """
+
+    group: int
+    window: int
+
+    def __post_init__(self) -> None:
+        _check_whole("group", self.group, 1)
+        _check_whole("window", self.window, 1)
+
+    @staticmethod
+    def at(length: int, native: int) -> "SelfExtend":
+        """For a prompt of `length` tokens on a model that sees `native` tokens.
+
+        The neighbours are a quarter of the prompt, at most 1,024 tokens: 1,024 is usual on models of 4,096,
+        and a fixed number would leave short prompts as they are. The group is 2, the smallest that changes
+        anything, unless the prompt needs a larger one: the paper's reach is (native − w) × G + w tokens.
+        Raises WarpError where no group reaches the length.
+        """
+        window = min(1024, length // 4)
+        if native <= window:
+            raise WarpError("native", native, f"must exceed the window of {window} tokens")
+        return SelfExtend(group=max(2, -(-(length - window) // (native - window))), window=window)
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """The neighbours, and the groups."""
+        shift = self.window - self.window // self.group
+        far = Piece((queries // self.group + shift).double(), (keys // self.group).double(), self.window)
+        return Piece(queries.double(), keys.double()), far
+
+
+@dataclass(frozen=True, slots=True)
+class MsPoe:
+    """(i − j) / r of each head h (Ms-PoE: Zhang et al. 2024, section 3); `ratios`: r by query head.
+
+    Raises WarpError.
+    """
+
+    ratios: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not all(ratio > 0 for ratio in self.ratios):
+            raise WarpError("ratios", self.ratios, "must be positive")
+
+    @staticmethod
+    def ordered(awareness: torch.Tensor, low: float = 1.2, high: float = 1.8) -> "MsPoe":
+        """Evenly spaced ratios, the lowest for the head with the highest awareness (eq. 2, algorithm 1).
+
+        `awareness` [heads] by `position_awareness`; heads of equal awareness stay in order.
+        """
+        order = awareness.argsort(descending=True, stable=True)
+        ratios = torch.empty(len(awareness), dtype=torch.float64)
+        ratios[order.cpu()] = torch.linspace(low, high, len(awareness), dtype=torch.float64)
+        return MsPoe(tuple(ratios.tolist()))
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """One piece, with positions of each head's own."""
+        ratios = torch.tensor(self.ratios, dtype=torch.float64, device=queries.device)[:, None]
+        return (Piece(queries / ratios, keys / ratios),)
+
+
+def position_awareness(weights: torch.Tensor, threshold: float = 3.0) -> torch.Tensor:
+    """The share of keys that a head gives `threshold` times its mean weight or more (Ms-PoE, eq. 1).
+
+    `weights` [heads, keys]: attention of the prompt's last token. Returns float64 [heads].
+    """
+    return (weights >= threshold * weights.mean(dim=1, keepdim=True)).double().mean(dim=1)
+
+
+def _check_whole(field: str, value: int, least: int) -> None:
+    if value < least:
+        raise WarpError(field, value, f"must be at least {least}")
