@@ -20,9 +20,11 @@ from tqdm import tqdm
 from cache.head_profile import QUERY_TAIL, Calibration, Head, HeadProfile, HeadProfileError, fingerprint
 from positional import relevance
 from positional.qgpm import PACKAGE_DEFAULTS
+from server import haystack
 from server import samples as samples_module
+from server.haystack import SamplesError
 from server.head_reader import HeadKey, HeadReaderError, Observation, Reader
-from server.samples import KINDS, LENGTHS, SamplesError
+from server.samples import CALIBRATION_KINDS, LENGTHS
 
 MAX_HEADS = 16
 MIN_SAMPLES = 4
@@ -97,7 +99,7 @@ def calibrate(
             samples=count,
             seed=seed,
             lengths=lengths,
-            text=samples_module.text_source(),
+            text=haystack.text_source(),
             dtype=reader.dtype,
             held_out_mrr=selection.held_out_mrr,
         ),
@@ -149,8 +151,8 @@ def reciprocal_rank(signals: torch.Tensor, evidence: Sequence[int]) -> torch.Ten
 
 def held_out_half(count: int, lengths: int) -> list[bool]:
     """Which samples are held out: of each kind and length every other one, and every other length first."""
-    turn = len(KINDS) * lengths
-    return [(index % turn // len(KINDS) + index // turn) % 2 == 1 for index in range(count)]
+    turn = len(CALIBRATION_KINDS) * lengths
+    return [(index % turn // len(CALIBRATION_KINDS) + index // turn) % 2 == 1 for index in range(count)]
 
 
 def _fused_ranks(observations: Sequence[Observation], heads: torch.Tensor) -> torch.Tensor:

@@ -46,9 +46,10 @@ def test_each_head_has_its_own_rank() -> None:
 
 @pytest.mark.parametrize("lengths", [1, 2, 3, 4])
 def test_both_halves_hold_every_kind_and_length_alike(lengths: int) -> None:
-    count = 4 * len(samples.KINDS) * lengths
+    kinds = len(samples.CALIBRATION_KINDS)
+    count = 4 * kinds * lengths
     held = held_out_half(count, lengths)
-    cells = [(index % len(samples.KINDS), index // len(samples.KINDS) % lengths) for index in range(count)]
+    cells = [(index % kinds, index // kinds % lengths) for index in range(count)]
     for half in (True, False):
         inside = [cell for cell, is_held in zip(cells, held, strict=True) if is_held is half]
         assert {inside.count(cell) for cell in cells} == {2}

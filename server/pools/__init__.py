@@ -1,0 +1,1 @@
+"""What samples are made of, split by split."""
