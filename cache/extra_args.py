@@ -22,6 +22,8 @@ PROFILE = "ropeway_profile"
 SCORE_TASK = "ropeway_score_task"
 ARRIVAL = "ropeway_arrival"
 FIRST = "ropeway_first"
+FORCE_TOKENS = "force_tokens"
+"""What `cache.forced_tokens` reads: a list of token ids, or one joined by commas; set by clients."""
 
 _HEADER = struct.Struct("<3q")
 _INDEX = np.dtype("<i4")

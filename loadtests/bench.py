@@ -21,8 +21,8 @@ from loadtests.pairs import Asker, Measurement, Result, measurements
 from loadtests.report import Report, Shadow
 from loadtests.workload import MODEL, Workload, tokens_per_sentence
 from server import default_model
+from server.child import Server, running_server
 from server.compiler import can_compile
-from tests.support.server import Server, running_server
 
 QGPM_LENGTHS = (2000, 6000)
 READY_SECONDS = 1200

@@ -8,10 +8,10 @@ from transformers import AutoTokenizer
 
 from cache.head_profile import FILE_NAME, Calibration, Head, HeadProfile, find, fingerprint
 from positional.qgpm import PACKAGE_DEFAULTS
+from server.child import running_server
 from tests.http.fidelity import HEADS, Model, Setup, Target
 from tests.support.checkpoints import make
 from tests.support.reference import Reference
-from tests.support.server import running_server
 
 Models = Callable[[str], Model]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from positional.qgpm import QGPMConfig
+from server.child import Server
+from server.likelihood import force, token_logprobs
 from tests.support.checkpoints import Architecture
-from tests.support.forced import force, token_logprobs
 from tests.support.prose import document
 from tests.support.reference import Modulated, Reference, Span
-from tests.support.server import TINY, Server
+from tests.support.tiny import TINY
 
 Place = Literal["start", "middle", "end"]
 

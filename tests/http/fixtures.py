@@ -11,6 +11,7 @@ import pytest
 from cache.head_profile import Calibration, Head, HeadProfile, fingerprint
 from positional.qgpm import PACKAGE_DEFAULTS
 from server.admin_key import VARIABLE
+from server.child import Server, running_server
 from tests.http.servers import (
     ADMIN_KEY,
     API_KEY,
@@ -22,7 +23,6 @@ from tests.http.servers import (
 )
 from tests.support.checkpoints import make
 from tests.support.forced import STEP_SECONDS
-from tests.support.server import Server, running_server
 
 
 def head_profile(folder: Path) -> HeadProfile:

@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from server.child import Server
 from tests.support.prose import document
-from tests.support.server import TINY, Server
+from tests.support.tiny import TINY
 
 MODEL = "tiny"
 API_KEY = "key-of-the-tests-7c1f"

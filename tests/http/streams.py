@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx
 
+from server.child import Server
+from server.likelihood import force, token_logprobs
 from tests.http.servers import ADMIN_KEY, MODEL, complete, record
-from tests.support.forced import force, token_logprobs
-from tests.support.server import Server
 
 NEAR = 1e-3
 START = {"base": 10_000.0}

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from server.child import Server, running_server
 from tests.http.servers import (
     API_KEY,
     BLOCK,
@@ -23,7 +24,6 @@ from tests.http.servers import (
     metric,
     wait_until_idle,
 )
-from tests.support.server import Server, running_server
 
 pytest_plugins = ("tests.http.fixtures",)
 

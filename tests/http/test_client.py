@@ -10,6 +10,8 @@ import openai
 import pytest
 from transformers import AutoTokenizer
 
+from server.child import Server
+from server.likelihood import force
 from tests.http.servers import (
     API_KEY,
     MODEL,
@@ -24,9 +26,7 @@ from tests.http.servers import (
     wait_until,
     wait_until_idle,
 )
-from tests.support.forced import force
 from tests.support.prose import document
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 import torch
 
+from server.child import Server
 from tests.http.servers import (
     DOCUMENT,
     MODEL,
@@ -23,7 +24,6 @@ from tests.http.servers import (
     relevance,
 )
 from tests.support.prose import document
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

@@ -8,7 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
+from server.child import running_server
 from server.compiler import can_compile
+from server.likelihood import token_logprobs
 from tests.http.fidelity import (
     SETTINGS,
     TOLERANCE,
@@ -19,8 +21,6 @@ from tests.http.fidelity import (
     Target,
     largest_difference,
 )
-from tests.support.forced import token_logprobs
-from tests.support.server import running_server
 
 LENGTHS = (60, 500, 3000)
 PLACES: tuple[Place, ...] = get_args(Place)

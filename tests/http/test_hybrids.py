@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from server.child import Server, running_server
+from server.likelihood import force, token_logprobs
 from tests.http.servers import PROMPT, SHARED, complete, post, wait_until_idle
 from tests.support.checkpoints import WINDOW, make
-from tests.support.forced import force, token_logprobs
 from tests.support.reference import Reference
-from tests.support.server import Server, running_server
 
 pytestmark = pytest.mark.long
 

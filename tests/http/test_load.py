@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from server.child import Server, running_server
+from server.likelihood import force
 from tests.http.servers import (
     BLOCK,
     CROWDED_CHUNK,
@@ -22,9 +24,8 @@ from tests.http.servers import (
     record,
     wait_until_idle,
 )
-from tests.support.forced import force
 from tests.support.prose import document
-from tests.support.server import TINY, Server, running_server
+from tests.support.tiny import TINY
 
 pytest_plugins = ("tests.http.fixtures",)
 

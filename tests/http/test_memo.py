@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from server.child import Server
 from tests.http.servers import PROMPT, chat, complete, metric, record, wait_until_idle
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 
@@ -40,7 +40,7 @@ def test_the_same_question_again_needs_no_score_pass(server: Server, salt: str) 
     first, again = _ask(server, salt), _ask(server, salt)
     told, retold = record(server, first), record(server, again)
     assert (told["memo"], retold["memo"]) == (False, True)
-    assert set(retold["seconds"]) == {"locate", "first_token", "total"}
+    assert set(retold["seconds"]) == {"locate", "maps", "answer", "first_token", "total"}
     assert retold["tokens"]["score_cached"] is None
     assert metric(server, "ropeway_memo_hits_total") == hits + 1
     assert metric(server, "ropeway_memo_misses_total") == misses + 1

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from server.child import Server
 from tests.http.servers import PASSAGE, PROMPT, metric, post
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

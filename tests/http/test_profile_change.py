@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from server.child import Server
 from tests.http.servers import ADMIN_KEY, API_KEY, PASSAGE, PROMPT, complete, metric, record, wait_until_idle
 from tests.http.streams import (
     NEAR,
@@ -28,7 +29,6 @@ from tests.http.streams import (
     streaming,
 )
 from tests.support.prose import document
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from server.child import Server
 from server.request_record import KEPT, PromptRecord, RecordStore
 from tests.http.servers import (
     API_KEY,
@@ -19,7 +20,6 @@ from tests.http.servers import (
     relevance,
 )
 from tests.support.prose import document
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from server.child import Server, running_server
 from tests.support.prose import document
-from tests.support.server import TINY, Server, running_server
+from tests.support.tiny import TINY
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 

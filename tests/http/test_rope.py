@@ -11,13 +11,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from cache.head_profile import FILE_NAME
+from server.child import Server, running_server
+from server.likelihood import force, token_logprobs
 from tests.http.fidelity import FORCED, SETTINGS, TOLERANCE, Prompt, largest_difference
 from tests.http.fixtures import head_profile
 from tests.http.servers import MODEL, SHARED
 from tests.support.checkpoints import make
-from tests.support.forced import force, token_logprobs
 from tests.support.reference import Modulated, Reference
-from tests.support.server import Server, running_server
 
 NATIVE = 512
 BASE = 10_000.0

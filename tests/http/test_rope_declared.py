@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from server.child import Server, running_server
+from server.likelihood import force, token_logprobs
 from tests.http.fidelity import FORCED, TOLERANCE, Prompt, largest_difference
 from tests.http.servers import SHARED, complete
 from tests.support.checkpoints import make
-from tests.support.forced import force, token_logprobs
 from tests.support.reference import Reference
-from tests.support.server import Server, running_server
 
 pytestmark = pytest.mark.long
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from server.child import running_server
 from tests.http.fidelity import TOLERANCE, Model, Prompt, Setup, Target, largest_difference
 from tests.support.reference import Reference
-from tests.support.server import running_server
 
 SHORT, LONG = 100, 12_000
 YARN = {"rope_type": "yarn", "factor": 2.0}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from server.child import Server
 from tests.http.servers import BLOCK, QUESTION, complete, record, relevance
 from tests.support.prose import document
-from tests.support.server import Server
 
 pytest_plugins = ("tests.http.fixtures",)
 

@@ -14,7 +14,8 @@ from cache.pin import VersionMismatchError, check_vllm_version
 from positional.qgpm import PACKAGE_DEFAULTS
 from server.flags import parser
 from tests.support.checkpoints import make
-from tests.support.server import ROOT
+
+ROOT = Path(__file__).resolve().parents[2]
 
 REFUSED: dict[str, list[str]] = {
     "--worker-cls": ["--worker-cls", "my.Worker"],

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cache.extra_args import FIRST, MODULATION, PROFILE, SCORE_TASK, ScoreTask
+from cache.extra_args import FIRST, FORCE_TOKENS, MODULATION, PROFILE, SCORE_TASK, ScoreTask
 from positional.modulation import Modulation
 from positional.profile import Profile
-from tests.support.forced import KEY
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Ask:
     @property
     def extra_args(self) -> dict[str, Any]:
         """What the request carries to engine core and worker."""
-        carried: dict[str, Any] = {KEY: list(self.forced)}
+        carried: dict[str, Any] = {FORCE_TOKENS: list(self.forced)}
         if self.modulation is not None:
             carried[MODULATION] = self.modulation.to_bytes()
         if self.profile is not None:

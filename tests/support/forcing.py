@@ -1,57 +1,18 @@
-"""A vLLM logits processor that makes a request emit given tokens; what it reports stays raw."""
+"""Forced tokens at a pace that the readers of a tiny model keep up with."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
-from vllm import SamplingParams
-from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
-from tests.support.forced import KEY, STEP_SECONDS
+from cache import forced_tokens
+from tests.support.forced import STEP_SECONDS
 
 
-class ForceTokens(AdapterLogitsProcessor):
-    """Lets the k-th output token be the k-th of the request's list; free again after the last.
-
-    Under `logprobs_mode=raw_logprobs` vLLM takes log-probabilities before it calls any processor. The number
-    of tokens so far is the length of the request's own output list, so chunks, moves in the batch, n > 1
-    and resumption after preemption need no state here.
-    """
-
-    @classmethod
-    def validate_params(cls, sampling_params: SamplingParams) -> None:
-        forced_tokens(sampling_params)
-
-    def is_argmax_invariant(self) -> bool:
-        return False
+class ForceTokens(forced_tokens.ForceTokens):
+    """Forces tokens, and sleeps at each step for as long as `STEP_SECONDS` says."""
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         # A tiny model is done with hundreds of tokens before an API process on the same core reads one.
         time.sleep(float(os.environ.get(STEP_SECONDS, 0)))
         return super().apply(logits)
-
-    def new_req_logits_processor(
-        self, params: SamplingParams
-    ) -> Callable[[Sequence[int], torch.Tensor], torch.Tensor] | None:
-        forced = forced_tokens(params)
-        if not forced:
-            return None
-
-        def force(output_ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-            if len(output_ids) < len(forced):
-                logits.fill_(float("-inf"))
-                logits[forced[len(output_ids)]] = 0.0
-            return logits
-
-        return force
-
-
-def forced_tokens(params: SamplingParams) -> list[int]:
-    """The token ids that a request forces; raises ValueError where they are not a list of such."""
-    value: Any = (params.extra_args or {}).get(KEY, [])
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list):
-        raise ValueError(f"{KEY} must be a list of token ids, got {value!r}")
-    return [int(item) for item in items]

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from cache.extra_args import FORCE_TOKENS
+from server.child import running_server
+from server.likelihood import force, token_logprobs
 from tests.support.checkpoints import Architecture, make
-from tests.support.forced import KEY, force, token_logprobs
 from tests.support.prose import document
 from tests.support.reference import Reference
-from tests.support.server import TINY, running_server
+from tests.support.tiny import TINY
 
 # Chunks, and too little memory for all places: requests join late, move, leave and are preempted.
 CROWDED = [
@@ -39,7 +41,7 @@ def test_stock_vllm_reports_the_reference_log_probabilities(
         {"model": str(tmp_path), "prompt": prompt, **force(tokens), "n": 2, "temperature": 1, "logprobs": 0}
         for prompt, tokens in zip(prompts, forced, strict=True)
     ]
-    bodies[0]["vllm_xargs"] = {KEY: ",".join(map(str, forced[0]))}
+    bodies[0]["vllm_xargs"] = {FORCE_TOKENS: ",".join(map(str, forced[0]))}
     with running_server([str(tmp_path), *CROWDED], stock=True) as server:
         with ThreadPoolExecutor(len(bodies)) as pool:
             responses = list(pool.map(lambda body: server.post("/v1/completions", body), bodies))
@@ -63,7 +65,7 @@ def test_chat_forces_tokens_refuses_nonsense_and_leaves_no_process(tmp_path: Pat
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     with running_server([str(tmp_path), *TINY], stock=True) as server:
         body = {"model": str(tmp_path), "messages": messages, "logprobs": True}
-        nonsense = server.post("/v1/chat/completions", {**body, "vllm_xargs": {KEY: "first"}})
+        nonsense = server.post("/v1/chat/completions", {**body, "vllm_xargs": {FORCE_TOKENS: "first"}})
         answer = server.post("/v1/chat/completions", {**body, **force(forced)})
     assert nonsense.status_code == 400
     choice = answer.json()["choices"][0]

@@ -1,4 +1,4 @@
-"""Real servers as child processes, and what tests read from their answers."""
+"""A server as a child process, for what measures one: tuning, load tests and tests."""
 
 import os
 import signal
@@ -15,19 +15,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.forced import PROCESSOR
-
-ROOT = Path(__file__).resolve().parents[2]
-
-TINY = (
-    "--dtype", "float32",
-    "--enforce-eager",
-    "--max-model-len", "4096",
-    "--kv-cache-memory-bytes", str(64 << 20),
-    "--gpu-memory-utilization", "0.1",  # on the CPU: of free memory, checked at start
-    "--logits-processors", PROCESSOR,
-)  # fmt: skip
-"""Flags for a tiny checkpoint whose tokens can be forced; later flags override earlier ones."""
+# Where the packages lie: the child imports the same ones, whatever its working directory.
+_ROOT = Path(__file__).resolve().parents[1]
 
 _OURS = ("server.command", "serve")
 # The `vllm` command asks for the version of a distribution `vllm`, which the CPU build is not called.
@@ -74,7 +63,6 @@ def running_server(
             stdout=output,
             stderr=subprocess.STDOUT,
             env=_environment(env),
-            cwd=ROOT,
             start_new_session=True,
         )
     server = Server(f"http://127.0.0.1:{port}", log, process.pid)
@@ -86,7 +74,7 @@ def running_server(
 
 
 def _environment(extra: Mapping[str, str] | None) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     defaults = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "OMP_NUM_THREADS": "1"}
     return {**defaults, **os.environ, "PYTHONPATH": path, **(extra or {})}
 
