@@ -14,14 +14,14 @@ from vllm.v1.worker.gpu_model_runner import AsyncGPUModelRunnerOutput, GPUModelR
 
 from cache.measurement import ROWS
 from cache.positional_state import PositionalState
-from cache.relevance_output import RelevanceRunnerOutput
+from cache.relevance_output import RelevanceRunnerOutput, RelevanceTable
 
 
 class PositionalRunning(GPUModelRunner):
     """Mixin over vLLM's runners: rows before the forward, relevance after it."""
 
     positional: PositionalState
-    _tables: dict[str, bytes]
+    _tables: dict[str, RelevanceTable]
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Load the model, measure its plan and install the mapped rotary modules."""
@@ -74,7 +74,7 @@ class PositionalRunning(GPUModelRunner):
         raise TypeError(f"a step's output of type {type(output).__name__} cannot carry relevance")
 
 
-def _with_tables(output: ModelRunnerOutput, tables: dict[str, bytes]) -> RelevanceRunnerOutput:
+def _with_tables(output: ModelRunnerOutput, tables: dict[str, RelevanceTable]) -> RelevanceRunnerOutput:
     values = {field.name: getattr(output, field.name) for field in fields(ModelRunnerOutput)}
     return RelevanceRunnerOutput(**values, relevance=tables)
 

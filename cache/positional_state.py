@@ -1,5 +1,6 @@
 """What the worker knows of positions: the plan in force, and each running request's placement."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from cache.key_tap import KeyTap
 from cache.placement import Placement
 from cache.plan import read_plan
 from cache.relevance_heads import TappedLayer, check_heads, tapped_layers
-from cache.relevance_output import pack
+from cache.relevance_output import RelevanceTable, pack
 from cache.rotary import MappedRotary, stock_table
 from cache.score_pass import ScorePass
 from cache.settings import EngineSettings
@@ -140,7 +141,7 @@ class PositionalState:
 
     def after_forward(
         self, slot_mapping: Mapping[str, torch.Tensor], batch: InputBatch, starts: np.ndarray
-    ) -> dict[str, bytes]:
+    ) -> dict[str, RelevanceTable]:
         """Keep the step's tapped keys and query rows; the relevance tables of the prompts that ended.
 
         `slot_mapping` int64 [tokens] by attention layer. Tables are float32 [sentences, heads] as bytes.
@@ -148,13 +149,13 @@ class PositionalState:
         for layer, shadow in self._shadows.items():
             name = self.plan.layers[layer].attention
             shadow.write(slot_mapping[name], self._taps[layer].keys)
-        tables: dict[str, bytes] = {}
+        tables: dict[str, RelevanceTable] = {}
         for request_id, row, token, count in _scheduled(self._score_passes, batch, starts):
             score_pass = self._score_passes[request_id]
             self._keep_queries(score_pass, row, token, count)
             index = batch.req_id_to_index[request_id]
             if token < batch.num_prompt_tokens[index] <= token + count:
-                tables[request_id] = pack(self._table(score_pass, index, batch))
+                tables[request_id] = self._collect(score_pass, index, batch)
         return tables
 
     def _keep_queries(self, score_pass: ScorePass, row: int, token: int, count: int) -> None:
@@ -167,6 +168,14 @@ class PositionalState:
             queries = self._taps[tapped.layer].queries
             for number, column in enumerate(tapped.columns):
                 score_pass.keep(column, rows, queries[number].index_select(0, steps))
+
+    def _collect(self, score_pass: ScorePass, index: int, batch: InputBatch) -> RelevanceTable:
+        if self._device.type == "cuda":
+            # The forward may still run, which is none of the time that reading takes.
+            torch.cuda.synchronize(self._device)
+        started = time.perf_counter()
+        data = pack(self._table(score_pass, index, batch))
+        return RelevanceTable(data, time.perf_counter() - started)
 
     def _table(self, score_pass: ScorePass, index: int, batch: InputBatch) -> torch.Tensor:
         table = torch.zeros(len(score_pass.task.spans), self._num_columns)

@@ -1,6 +1,7 @@
 """The relevance table on its way from the worker to the API process."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,15 +9,31 @@ import torch
 from vllm.v1.outputs import ModelRunnerOutput
 
 RELEVANCE = "ropeway_relevance"
+"""In a score pass's `kv_transfer_params`: its table as bytes."""
+
+COLLECT_SECONDS = "ropeway_collect_seconds"
+"""Beside it: how long the worker took to read it."""
 
 _VALUE = np.dtype("<f4")
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceTable:
+    """What one score pass found (`pack`ed), and the seconds that reading it took after the forward."""
+
+    data: bytes
+    seconds: float
+
+    def to_params(self) -> dict[str, Any]:
+        """As the request's output carries it."""
+        return {RELEVANCE: self.data, COLLECT_SECONDS: self.seconds}
 
 
 @dataclass
 class RelevanceRunnerOutput(ModelRunnerOutput):
     """A step's output with the tables of the score passes that ended in it, by request id."""
 
-    relevance: dict[str, bytes] = field(default_factory=dict)
+    relevance: dict[str, RelevanceTable] = field(default_factory=dict)
 
 
 def pack(table: torch.Tensor) -> bytes:

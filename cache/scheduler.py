@@ -16,7 +16,7 @@ from cache import identity
 from cache.cache_meter import CacheMeter
 from cache.extra_args import FIRST, score_task_of
 from cache.pin import check_vllm_version
-from cache.relevance_output import RELEVANCE, RelevanceRunnerOutput
+from cache.relevance_output import RelevanceRunnerOutput
 from cache.settings import EngineSettings
 
 DESCRIBE_CACHE = "ropeway_describe_cache"
@@ -89,7 +89,7 @@ class PositionalScheduling(Scheduler):
                 for output in outputs.outputs:
                     table = model_runner_output.relevance.get(output.request_id)
                     if table is not None:
-                        output.kv_transfer_params = {RELEVANCE: table}
+                        output.kv_transfer_params = table.to_params()
         return results
 
 

@@ -13,7 +13,7 @@ from positional.relevance import rank
 from server.locate import Sentence
 
 Mode = Literal["plain", "qgpm", "evidence"]
-Stage = Literal["locate", "score", "first_token", "total"]
+Stage = Literal["locate", "score", "collect", "maps", "answer", "first_token", "total"]
 
 KEPT = 1000
 _TOP = 10
@@ -23,7 +23,8 @@ _TOP = 10
 class PromptRecord:
     """What was done for one prompt of a request, written while it runs.
 
-    `seconds` count from the request's arrival for first_token and total, else are the stage's own. `memo`:
+    `seconds` count from the request's arrival for first_token and total, else are the stage's own: `collect`,
+    reading the relevance in the worker, is a part of `score`; `answer` lasts until the first token. `memo`:
     relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
     generation of the server's default that it follows (None: the request's own). `rebuilt`: how often the
     answer went on under a new default; `not_rebuilt`: why it did not.

@@ -123,7 +123,7 @@ async def _relevance(
         return {**result, "reason": "too_few_sentences"}
     started = time.perf_counter()
     found = await engine.score(inner, preparation)
-    result["seconds"] = {"score": time.perf_counter() - started}
+    result["seconds"] = {"score": time.perf_counter() - started, "collect": found.collect_seconds}
     result["tokens"]["cached"] = found.cached
     try:
         _, scores = build_modulation(found.z, spans, located.num_tokens, preparation.config)

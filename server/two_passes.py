@@ -13,7 +13,7 @@ from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from cache.extra_args import ARRIVAL, FIRST, MODULATION, PROFILE, SCORE_TASK
-from cache.relevance_output import RELEVANCE, unpack
+from cache.relevance_output import COLLECT_SECONDS, RELEVANCE, unpack
 from positional.modulation import Modulation
 from positional.qgpm import NothingToModulate, build_modulation
 from positional.relevance import standardise
@@ -48,10 +48,14 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a score pass found: z float64 [sentences], and how many prompt tokens were cached before it."""
+    """What a score pass found: z float64 [sentences], and how many prompt tokens were cached before it.
+
+    `collect_seconds`: how long the worker took to read it, once the prompt was prefilled.
+    """
 
     z: torch.Tensor
     cached: int
+    collect_seconds: float
 
 
 def score_arguments(parameters: SamplingParams, preparation: Preparation) -> dict[str, bytes]:
@@ -80,13 +84,14 @@ async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, by
     outputs = inner.generate(dict(inner.prompt), parameters, inner.request_id, **options)
     async with aclosing(outputs):
         output = await anext(outputs)
-    table = (output.kv_transfer_params or {}).get(RELEVANCE)
+    carried_out = output.kv_transfer_params or {}
+    table = carried_out.get(RELEVANCE)
     if table is None:
         raise ScorePassError(f"score pass of {inner.request_id} ended without relevance")
     z = standardise(torch.tensor(unpack(table, len(preparation.spans))))
     if not bool(torch.isfinite(z).all()):
         raise ScorePassError(f"score pass of {inner.request_id} read values that are not finite")
-    return Scores(z, output.num_cached_tokens or 0)
+    return Scores(z, output.num_cached_tokens or 0, carried_out[COLLECT_SECONDS])
 
 
 @dataclass(slots=True)
@@ -102,12 +107,14 @@ class PromptRun:
     intent: Intent
     preparing: "asyncio.Task[Preparation | PlainReason] | None"
     _delta_tokens: int = field(default=0)
+    _submitted: float = field(default=0.0)
 
     async def outputs(self) -> AsyncGenerator[RequestOutput, None]:
         """vLLM's outputs of the answer pass; usage counts as cached what no pass of this request computed."""
         try:
             await self.intent.prepared()
             parameters = await self._answer_parameters()
+            self._submitted = self.record.since_arrival()
             answer = self.inner.generate(
                 self.inner.prompt, parameters, self.inner.request_id, **self.inner.options
             )
@@ -161,12 +168,14 @@ class PromptRun:
                 relevance = await self._relevance(preparation)
                 if not self.record.memo:
                     carried[FIRST] = True
+            started = time.perf_counter()
             modulation = self._choose(preparation, relevance)
         except NothingToModulate as found:
             self.record.mode, self.record.reason = "plain", found.reason
             return carried
         if len(modulation.starts) > 1:
             carried[MODULATION] = modulation.to_bytes()
+        self.record.seconds["maps"] = time.perf_counter() - started
         return carried
 
     async def _relevance(self, preparation: Preparation) -> torch.Tensor:
@@ -183,6 +192,7 @@ class PromptRun:
         started = time.perf_counter()
         found = await score(self.inner, preparation, carried)
         self.record.seconds["score"] = time.perf_counter() - started
+        self.record.seconds["collect"] = found.collect_seconds
         self.record.score_cached = found.cached
         self.memo.put(key, found.z.numpy().tobytes(), generation)
         return found.z
@@ -208,7 +218,8 @@ class PromptRun:
         else:
             record.output_tokens = sum(counts)
         if "first_token" not in record.seconds and record.output_tokens:
-            record.seconds["first_token"] = self._first_token_seconds(output)
+            first_token = self._first_token_seconds(output)
+            record.seconds |= {"answer": first_token - self._submitted, "first_token": first_token}
         if output.finished:
             self._end(_outcome(output))
 
