@@ -1,0 +1,73 @@
+"""The last step of `ropeway tune`: does the best candidate beat the defaults on samples held out?"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from scipy import stats
+
+from cache.head_profile import Gain
+from positional.qgpm import QGPMConfig
+from server.tune_search import BLOCKS, BlockGain, Objective
+
+FIRST_BLOCK = BLOCKS
+"""The blocks before are the search's."""
+MOST_BLOCKS = 2 * BLOCKS
+FEWEST_BLOCKS = 3
+"""Below, an interval says nothing."""
+CONFIDENCE = 0.95
+
+
+@dataclass(slots=True)
+class HeldOut:
+    """Gains of the defaults before (`incumbent`) and of the best candidate on the same blocks.
+
+    Where the incumbent is the best candidate itself, it is measured once.
+    """
+
+    incumbent: QGPMConfig
+    challenger: QGPMConfig
+    incumbent_gains: list[BlockGain] = field(default_factory=list)
+    challenger_gains: list[BlockGain] = field(default_factory=list)
+
+    @property
+    def difference(self) -> Gain | None:
+        """What the challenger adds to the incumbent; None where too few blocks tell."""
+        pairs = zip(self.challenger_gains, self.incumbent_gains, strict=True)
+        return interval([new.total - old.total for new, old in pairs])
+
+    @property
+    def changes(self) -> bool:
+        """Whether the challenger is surely better; otherwise the incumbent stays."""
+        return self.difference is not None and self.difference.low > 0
+
+    @property
+    def chosen(self) -> QGPMConfig:
+        """The settings that go into the profile."""
+        return self.challenger if self.changes else self.incumbent
+
+    @property
+    def chosen_gains(self) -> list[BlockGain]:
+        """Their gains against plain, block by block."""
+        return self.challenger_gains if self.changes else self.incumbent_gains
+
+
+def run(held_out: HeldOut, objective: Objective, goes_on: Callable[[], bool]) -> None:
+    """Fills `held_out` block by block, both sides of each, while `goes_on`, asked before each, says so."""
+    for block in range(FIRST_BLOCK, FIRST_BLOCK + MOST_BLOCKS):
+        if not goes_on():
+            return
+        old = objective(held_out.incumbent, block)
+        same = held_out.challenger == held_out.incumbent
+        new = old if same else objective(held_out.challenger, block)
+        held_out.incumbent_gains.append(old)
+        held_out.challenger_gains.append(new)
+
+
+def interval(values: Sequence[float]) -> Gain | None:
+    """The mean and Student's interval of blocks' means; None for fewer than `FEWEST_BLOCKS`."""
+    if len(values) < FEWEST_BLOCKS:
+        return None
+    mean = sum(values) / len(values)
+    error = float(stats.sem(values))
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
+    return Gain(*(round(value, 3) for value in (mean, mean - reach, mean + reach)))

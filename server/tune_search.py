@@ -1,0 +1,156 @@
+"""The search of `ropeway tune`: drawn candidates, of which few samples drop the poor ones.
+
+Samples come in blocks, one of every kind. Optuna draws candidates (a tree-structured Parzen estimator) and
+halves them successively: all are measured on one block, the best third goes on to three, of these the best
+third to nine. All candidates meet the same blocks in the same order, so they are compared in pairs.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.pruners import SuccessiveHalvingPruner
+from optuna.samplers import TPESampler
+from optuna.trial import Trial, TrialState
+
+from positional.qgpm import QGPMConfig
+
+BLOCKS = 9
+"""How many blocks a candidate passes that is never dropped."""
+REDUCTION = 3
+RANDOM_CANDIDATES = 16
+"""How many are drawn evenly before the estimator draws near the good ones."""
+
+# Name: lowest, highest. K_b is drawn as its distance to K_s, above which it has to lie.
+_WHOLE = {"k_sharp": (1, 32), "k_beyond": (1, 32)}
+_LOGARITHMIC = {
+    "t_broad": (0.1, 8.0),
+    "t_sharp": (0.1, 8.0),
+    "stride_floor": (0.02, 0.9),
+    "anchor_ratio": (0.01, 1.0),
+    "gate_width": (0.1, 4.0),
+}
+_LINEAR = {"score_low": (0.0, 0.98)}
+_DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BlockGain:
+    """What a candidate adds to the answers' log-probability on one block: means over its samples, in nats.
+
+    `evidence`: with gold evidence; `heads`: with the head profile's relevance.
+    """
+
+    evidence: float
+    heads: float
+
+    @property
+    def total(self) -> float:
+        """What is searched for: both count alike."""
+        return (self.evidence + self.heads) / 2
+
+
+Objective = Callable[[QGPMConfig, int], BlockGain]
+"""The gain of a candidate on the block of a number."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Settings and their gain on the first blocks, as many as they were let pass."""
+
+    config: QGPMConfig
+    gains: list[BlockGain] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        """The mean gain, in nats."""
+        return fmean(gain.total for gain in self.gains)
+
+
+@dataclass(slots=True)
+class Search:
+    """All candidates that were measured, in the order of their drawing; grows while the search runs."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+
+    @property
+    def best(self) -> Candidate | None:
+        """The best of those that passed most blocks; None before anything was measured."""
+        return max(self.ranked(), key=lambda candidate: (len(candidate.gains), candidate.mean), default=None)
+
+    def ranked(self) -> list[Candidate]:
+        """Those that were measured, by the blocks that they passed, then by their gain, best first."""
+        measured = [candidate for candidate in self.candidates if candidate.gains]
+        return sorted(measured, key=lambda candidate: (len(candidate.gains), candidate.mean), reverse=True)
+
+
+def run(
+    search: Search,
+    objective: Objective,
+    starts: Sequence[QGPMConfig],
+    seed: int,
+    goes_on: Callable[[], bool],
+) -> None:
+    """Fills `search` while `goes_on`, asked before every block, says so; `starts` are measured first.
+
+    The same seed and the same gains give the same candidates.
+    """
+    study = _study(seed)
+    for start in starts:
+        study.enqueue_trial(_parameters(start))
+    while goes_on():
+        trial = study.ask()
+        drawn = _drawn(trial)
+        candidate = Candidate(starts[trial.number] if trial.number < len(starts) else drawn)
+        search.candidates.append(candidate)
+        for block in range(BLOCKS):
+            if block and not goes_on():
+                return
+            candidate.gains.append(objective(candidate.config, block))
+            trial.report(candidate.mean, step=block + 1)
+            if trial.should_prune():
+                study.tell(trial, state=TrialState.PRUNED)
+                break
+        else:
+            study.tell(trial, candidate.mean)
+
+
+def _study(seed: int) -> optuna.Study:
+    with _quiet():
+        return optuna.create_study(
+            direction="maximize",
+            # The settings act together, so they are drawn together.
+            sampler=TPESampler(seed=seed, n_startup_trials=RANDOM_CANDIDATES, multivariate=True),
+            pruner=SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION),
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Optuna tells each step on standard error, and warns of what is new in it."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
+
+
+def _drawn(trial: Trial) -> QGPMConfig:
+    whole = {name: trial.suggest_int(name, *span, log=True) for name, span in _WHOLE.items()}
+    real = {name: trial.suggest_float(name, *span, log=True) for name, span in _LOGARITHMIC.items()}
+    real |= {name: trial.suggest_float(name, *span) for name, span in _LINEAR.items()}
+    rounded = {name: float(f"{value:.{_DIGITS}g}") for name, value in real.items()}
+    return QGPMConfig(k_sharp=whole["k_sharp"], k_broad=whole["k_sharp"] + whole["k_beyond"], **rounded)
+
+
+def _parameters(config: QGPMConfig) -> dict[str, float]:
+    """The settings in the names that are drawn, moved into the space."""
+    values = {"k_beyond": config.k_broad - config.k_sharp}
+    spans = _WHOLE | _LOGARITHMIC | _LINEAR
+    return {
+        name: min(max(values.get(name, getattr(config, name, 0)), low), high)
+        for name, (low, high) in spans.items()
+    }

@@ -1,0 +1,107 @@
+from math import log
+
+import pytest
+
+from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
+from server import tune_search
+from server.tune_search import BLOCKS, BlockGain, Search
+
+BEST = QGPMConfig(
+    k_broad=24, t_broad=4.0, k_sharp=12, t_sharp=2.0,
+    score_low=0.9, stride_floor=0.3, anchor_ratio=0.05, gate_width=1.0,
+)  # fmt: skip
+
+
+def distance(config: QGPMConfig) -> float:
+    """From `BEST`, a doubling of a setting counting as one."""
+    doublings = sum(
+        abs(log(max(getattr(config, name), 0.01) / getattr(BEST, name), 2))
+        for name in ("k_broad", "t_broad", "k_sharp", "t_sharp", "stride_floor")
+    )
+    return doublings + 5 * abs(config.score_low - BEST.score_low)
+
+
+class Synthetic:
+    """Gains that fall with the distance from `BEST`; blocks differ, but alike for all candidates."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[QGPMConfig, int]] = []
+
+    def __call__(self, config: QGPMConfig, block: int) -> BlockGain:
+        self.asked.append((config, block))
+        return BlockGain(evidence=5 - distance(config) + block % 3, heads=3 - distance(config))
+
+
+def searched(limit: int, seed: int = 0, starts: tuple[QGPMConfig, ...] = (PACKAGE_DEFAULTS,)) -> Search:
+    """A search that is stopped after so many blocks."""
+    search, objective = Search(), Synthetic()
+    tune_search.run(search, objective, starts, seed, lambda: len(objective.asked) < limit)
+    assert len(objective.asked) == limit
+    return search
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_search_comes_near_a_known_optimum(seed: int) -> None:
+    best = searched(300, seed).best
+
+    assert best is not None
+    assert len(best.gains) == BLOCKS
+    assert distance(best.config) < distance(PACKAGE_DEFAULTS) / 2
+
+
+def test_the_same_seed_gives_the_same_candidates_and_another_seed_others() -> None:
+    def drawn(seed: int) -> list[QGPMConfig]:
+        return [candidate.config for candidate in searched(60, seed).candidates]
+
+    assert drawn(0) == drawn(0)
+    assert drawn(0)[1:] != drawn(1)[1:]
+
+
+def test_less_time_gives_the_beginning_of_the_same_search() -> None:
+    long, short = searched(120).candidates, searched(50).candidates
+
+    assert [candidate.config for candidate in short] == [candidate.config for candidate in long[: len(short)]]
+    assert short[:-1] == long[: len(short) - 1]
+
+
+def test_the_starts_are_measured_first_as_they_are_also_beyond_what_is_drawn() -> None:
+    beyond = QGPMConfig(
+        k_broad=900, t_broad=0, k_sharp=400, t_sharp=0,
+        score_low=0.99, stride_floor=1, anchor_ratio=9, gate_width=9,
+    )  # fmt: skip
+
+    candidates = searched(30, starts=(beyond, BEST)).candidates
+
+    assert [candidate.config for candidate in candidates[:2]] == [beyond, BEST]
+    assert [len(candidate.gains) for candidate in candidates[:2]] == [BLOCKS, BLOCKS]
+
+
+def test_poor_candidates_cost_few_blocks() -> None:
+    candidates = sorted(searched(300).candidates[1:-1], key=lambda candidate: distance(candidate.config))
+
+    passed = [len(candidate.gains) for candidate in candidates]
+    assert set(passed) == {1, 3, BLOCKS}
+    assert sum(passed) < len(passed) * BLOCKS * 0.6
+    assert max(passed[-len(passed) // 5 :]) == 1
+
+
+def test_drawn_settings_are_short_numbers_that_a_request_may_hold() -> None:
+    for candidate in searched(60).candidates[1:]:
+        drawn = candidate.config
+        assert drawn.k_broad > drawn.k_sharp
+        assert drawn.t_sharp == float(f"{drawn.t_sharp:.3g}")
+
+
+def test_the_best_has_passed_most_blocks() -> None:
+    search = searched(31)
+    lucky = max(search.candidates, key=lambda candidate: candidate.mean)
+    assert search.best is not None
+    assert len(search.best.gains) == max(len(candidate.gains) for candidate in search.candidates)
+    assert search.ranked()[0] is search.best
+    assert lucky.mean >= search.best.mean
+
+
+def test_without_time_nothing_is_found() -> None:
+    search = Search()
+    tune_search.run(search, Synthetic(), [PACKAGE_DEFAULTS], 0, lambda: False)
+    assert search.best is None
