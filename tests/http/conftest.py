@@ -47,11 +47,12 @@ def target(request: pytest.FixtureRequest, models: Models) -> Iterator[Target]:
 
 def _head_profile(folder: Path) -> HeadProfile:
     return HeadProfile(
-        format=1,
+        format=2,
         model=folder.name,
         fingerprint=fingerprint(folder),
         heads=tuple(Head(layer, head, 0.5) for layer, head in HEADS),
         query_tail=4,
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+        tuning=None,
     )

@@ -28,13 +28,14 @@ from tests.support.forced import STEP_SECONDS
 def head_profile(folder: Path) -> HeadProfile:
     """A profile of the checkpoint in a folder: two heads, chosen for no reason."""
     return HeadProfile(
-        format=1,
+        format=2,
         model=MODEL,
         fingerprint=fingerprint(folder),
         heads=(Head(1, 0, 0.5), Head(2, 3, 0.5)),
         query_tail=4,
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+        tuning=None,
     )
 
 

@@ -63,13 +63,14 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The head profile of another model."""
     profile = HeadProfile(
-        format=1,
+        format=2,
         model="elsewhere",
         fingerprint="0" * 64,
         heads=(Head(0, 0, 0.5),),
         query_tail=4,
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
+        tuning=None,
     )
     path = tmp_path_factory.mktemp("profiles") / "foreign.json"
     profile.save(path)
