@@ -1,0 +1,92 @@
+"""The JSON that programs read, and the table that people read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_WIDTH = 150
+_COLUMNS = (
+    "scenario", "arrival", "n", "errors", "TTFT p50", "p99", "TPOT p50", "ITL p99", "e2e p50", "req/s",
+    "tok/s", "goodput", "hits",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run found so far; `setting` says how it ran, `skipped` why a scenario was not."""
+
+    setting: Mapping[str, Any]
+    scenarios: list[dict[str, Any]] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON types only; times in seconds."""
+        return {
+            "setting": dict(self.setting),
+            "interrupted": self.interrupted,
+            "skipped": [{"name": name, "reason": reason} for name, reason in self.skipped.items()],
+            "scenarios": self.scenarios,
+        }
+
+    def write(self, out: Path) -> None:
+        """Write the JSON, whole or not at all."""
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = out.with_name(out.name + ".partial")
+        partial.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
+        partial.replace(out)
+
+    def print(self, console: Console) -> None:
+        """The table, with what it was measured under and what was left out."""
+        console.width = max(console.width, _WIDTH)
+        for name, value in self.setting.items():
+            console.print(f"{name}: {value}", highlight=False, markup=False)
+        table = Table(*_COLUMNS)
+        for line in self.scenarios:
+            table.add_row(*_row(line))
+        console.print(table)
+        for line in self.scenarios:
+            for kind, count in line["errors"].items():
+                text = f"errors of {line['name']}: {count} of {kind}"
+                console.print(text, highlight=False, markup=False)
+        for name, reason in self.skipped.items():
+            console.print(f"left out: {name}: {reason}", highlight=False, markup=False)
+        if pools := next((line["cache_bytes"] for line in reversed(self.scenarios)), None):
+            held = ", ".join(
+                f"{name} {pool['held'] / 2**20:.1f} of {pool['total'] / 2**20:.1f} MiB"
+                for name, pool in pools.items()
+            )
+            console.print(f"cache at the end: {held}", highlight=False)
+        if self.interrupted:
+            console.print("Interrupted: the last line holds what had ended, and the rest was not measured.")
+
+
+def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
+    goodput, hits = line["goodput"], line["hit_rate"]
+    return (
+        line["name"],
+        line["arrival"]["text"],
+        str(line["requests"]),
+        str(sum(line["errors"].values())),
+        _seconds(line["ttft"], "p50"),
+        _seconds(line["ttft"], "p99"),
+        _seconds(line["tpot"], "p50"),
+        _seconds(line["itl"], "p99"),
+        _seconds(line["e2e"], "p50"),
+        f"{line['requests_per_second']:.2f}",
+        f"{line['output_tokens_per_second']:.1f}",
+        f"{goodput['requests_per_second']:.2f}/s, {goodput['share']:.0%}",
+        "-" if hits is None else f"{hits:.0%}",
+    )
+
+
+def _seconds(spread: Mapping[str, float], which: str) -> str:
+    if which not in spread:
+        return "-"
+    value = spread[which]
+    return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.0f} ms"

@@ -1,0 +1,104 @@
+"""A chat server over real HTTP that answers exactly as late as it is told, and fails as often."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+PROMPT_TOKENS = 500
+
+
+@dataclass(slots=True)
+class Known:
+    """`first_token` and `per_token` in seconds; of those asked, every `slow_every`th takes `slower` times that.
+
+    Every `fail_every`th is a 503. Chunks without text come at once. `cached` is what usage says, `bodies`
+    are the streamed requests. `ropeway`: whether the server says that it knows our fields.
+    """
+
+    first_token: float
+    per_token: float
+    slow_every: int = 0
+    slower: float = 1.0
+    fail_every: int = 0
+    cached: int | None = None
+    ropeway: bool = False
+    refused: tuple[str, ...] = ()
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+
+@contextmanager
+def serving(known: Known) -> Iterator[str]:
+    """Serve until the block ends; the server's address."""
+    numbers = count(1)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers: dict[str, Any] = {"/v1/models": {"data": [{"id": "known", "max_model_len": 8192}]}}
+            if known.ropeway:
+                group = {"bytes_used": 100, "bytes_cached": 20}
+                pool = {"name": "kv", "bytes_total": 1000, "groups": [group]}
+                answers |= {"/v1/positional": {}, "/v1/cache": {"pools": [pool]}}
+            self._answer(200 if self.path in answers else 404, answers.get(self.path, {}))
+
+        def do_POST(self) -> None:
+            arrived = time.monotonic()
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if refused := next((name for name in known.refused if name in body), None):
+                self._answer(400, {"error": {"message": f"{refused} is unknown"}})
+            elif not body.get("stream"):
+                self._answer(200, {"usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": 1}})
+            else:
+                known.bodies.append(body)
+                self._stream(body, arrived, next(numbers))
+
+        def _stream(self, body: Mapping[str, Any], arrived: float, number: int) -> None:
+            if known.fail_every and number % known.fail_every == 0:
+                self._answer(503, {"error": {"message": "too busy"}})
+                return
+            factor = known.slower if known.slow_every and number % known.slow_every == 0 else 1.0
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            self._send({"role": "assistant", "content": ""})
+            for token in range(body["max_tokens"]):
+                due = arrived + factor * (known.first_token + token * known.per_token)
+                time.sleep(max(due - time.monotonic(), 0))
+                self._send({"content": f" t{token}"})
+            self._send({}, finish_reason="stop")
+            details = None if known.cached is None else {"cached_tokens": known.cached}
+            usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": body["max_tokens"]}
+            self._write({"choices": [], "usage": {**usage, "prompt_tokens_details": details}})
+            self.wfile.write(b"data: [DONE]\n\n")
+
+        def _send(self, delta: Mapping[str, Any], **more: Any) -> None:
+            self._write({"id": "c", "choices": [{"index": 0, "delta": delta, **more}]})
+
+        def _write(self, event: Mapping[str, Any]) -> None:
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            self.wfile.flush()
+
+        def _answer(self, status: int, content: Mapping[str, Any]) -> None:
+            text = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
