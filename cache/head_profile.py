@@ -159,6 +159,12 @@ def load(path: Path) -> HeadProfile:
         raise HeadProfileError(path, "", error.strerror or str(error)) from error
 
 
+def check_writable(path: Path) -> None:
+    """Raises OSError where `HeadProfile.save` would, so that long work is not done for nothing."""
+    with tempfile.NamedTemporaryFile(dir=path.parent):
+        pass
+
+
 def find(model: Path, explicit: Path | None) -> HeadProfile | None:
     """The profile of the model in a folder: the explicit file, else the folder's own, else a shipped one.
 

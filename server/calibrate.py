@@ -5,25 +5,31 @@ QGPM's defaults are the package's.
 """
 
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HFValidationError
 from rich.console import Console
 from rich.table import Table
 from tqdm import tqdm
 
-from cache.head_profile import QUERY_TAIL, Calibration, Head, HeadProfile, HeadProfileError, fingerprint
+from cache.head_profile import (
+    QUERY_TAIL,
+    Calibration,
+    Head,
+    HeadProfile,
+    HeadProfileError,
+    check_writable,
+    fingerprint,
+)
 from positional import relevance
 from positional.qgpm import PACKAGE_DEFAULTS
 from server import haystack
 from server import samples as samples_module
 from server.haystack import SamplesError
 from server.head_reader import HeadKey, HeadReaderError, Observation, Reader
+from server.model_folder import ModelFolderError, model_folder
 from server.samples import CALIBRATION_KINDS, LENGTHS
 
 MAX_HEADS = 16
@@ -57,10 +63,17 @@ class Selection:
 def run(model: str, out: Path, samples: int, seed: int) -> int:
     """Calibrates the model and writes its head profile to `out`; prints a table; returns the exit status."""
     try:
-        _check_writable(out)
-        profile, selection = calibrate(_folder(model), samples, seed)
+        check_writable(out)
+        profile, selection = calibrate(model_folder(model), samples, seed)
         profile.save(out)
-    except (CalibrationError, HeadReaderError, SamplesError, HeadProfileError, OSError) as error:
+    except (
+        CalibrationError,
+        ModelFolderError,
+        HeadReaderError,
+        SamplesError,
+        HeadProfileError,
+        OSError,
+    ) as error:
         print(f"ropeway: {error}", file=sys.stderr)
         return 1
     _print(profile, selection)
@@ -168,26 +181,6 @@ def _fused_ranks(observations: Sequence[Observation], heads: torch.Tensor) -> to
 def _rounded(value: torch.Tensor) -> float:
     """To three digits: more would be noise of the samples."""
     return round(value.item(), 3)
-
-
-def _folder(model: str) -> Path:
-    """The model's folder; a name is looked up where transformers would find or fetch it."""
-    if Path(model).is_dir():
-        return Path(model)
-    try:
-        return Path(
-            snapshot_download(model, allow_patterns=["*.json", "*.jinja", "*.model", "*.safetensors"])
-        )
-    except (HFValidationError, OSError) as error:
-        raise CalibrationError(
-            f"{model} is neither a folder nor a model that can be fetched: {error}"
-        ) from error
-
-
-def _check_writable(out: Path) -> None:
-    """Finds out before the work whether its result can be kept."""
-    with tempfile.NamedTemporaryFile(dir=out.parent):
-        pass
 
 
 def _print(profile: HeadProfile, selection: Selection) -> None:
