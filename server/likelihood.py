@@ -5,12 +5,93 @@ The server must run with `--logits-processors` `PROCESSOR`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import httpx
 
 from cache.extra_args import FORCE_TOKENS
 
 PROCESSOR = "cache.forced_tokens:ForceTokens"
 """What `--logits-processors` takes."""
+
+Message = Mapping[str, str]
+
+
+class LikelihoodError(RuntimeError):
+    """A likelihood that cannot be had: what the server answered, or how the template breaks the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """The log-probability of each token of a forced answer, and what the server says of its prompt.
+
+    `cached_tokens` is 0 unless the server runs with `--enable-prompt-tokens-details`.
+    """
+
+    request_id: str
+    logprobs: tuple[float, ...]
+    prompt_tokens: int
+    cached_tokens: int
+
+    @property
+    def total(self) -> float:
+        """The log-probability of the whole answer."""
+        return sum(self.logprobs)
+
+    @staticmethod
+    def read(response: Mapping[str, Any]) -> "Likelihood":
+        """Of a completion or chat response that was asked with `force` and for log-probabilities."""
+        usage = response["usage"]
+        return Likelihood(
+            response["id"],
+            tuple(token_logprobs(response["choices"][0])),
+            usage["prompt_tokens"],
+            (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+        )
+
+
+async def likelihood(
+    client: httpx.AsyncClient, url: str, body: Mapping[str, Any], answer_ids: Sequence[int]
+) -> Likelihood:
+    """How likely the chat completion that `body` asks the server at `url` for starts with an answer.
+
+    `answer_ids`: of `answer_ids`. Raises LikelihoodError where the request is refused or the server does not
+    force tokens, and httpx's errors.
+    """
+    asked = {**body, **force(answer_ids), "logprobs": True}
+    response = await client.post(f"{url}/v1/chat/completions", json=asked)
+    if response.status_code != 200:
+        raise LikelihoodError(f"{response.status_code}: {response.text}")
+    content: dict[str, Any] = response.json()
+    emitted = content["choices"][0]["token_ids"]
+    if emitted != list(answer_ids):
+        raise LikelihoodError(
+            f"the server emitted {emitted}, not {list(answer_ids)}: it must run with "
+            f"--logits-processors {PROCESSOR}"
+        )
+    return Likelihood.read(content)
+
+
+def answer_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:
+    """The tokens of an answer where the assistant's text begins after `messages`.
+
+    `tokenizer`: of transformers, with a chat template. The template decides whether white space stands
+    before the answer. Raises LikelihoodError where answer and prompt share a token.
+    """
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    told = tokenizer.apply_chat_template(
+        [*messages, {"role": "assistant", "content": answer}], tokenize=False
+    )
+    before = told[len(prompt) :].partition(answer)[0] if told.startswith(prompt) else ""
+    # What else a template writes there, such as an empty thought, is no part of an answer.
+    space = before if before.isspace() else ""
+    # The template has written the special tokens already.
+    start = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+    whole = tokenizer(prompt + space + answer, add_special_tokens=False)["input_ids"]
+    if whole[: len(start)] != start:
+        raise LikelihoodError(f"the template's end and the answer {answer!r} share a token")
+    return list(whole[len(start) :])
 
 
 def force(tokens: Sequence[int]) -> dict[str, Any]:
