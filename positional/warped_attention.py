@@ -7,20 +7,37 @@ from dataclasses import dataclass
 import torch
 
 from positional.phases import rotate, rotation_rows
-from positional.profile import Profile
+from positional.profile import Pairing, Profile
 from positional.warps import Warp
 
 BLOCK = 128
-"""Queries at a time: their logits over 4,000 keys take 2 MB a head."""
+"""Queries at a time of one head: their logits over 4,000 keys take 2 MB and stay in a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Turned:
-    """Queries [heads, queries, width] and keys [heads, keys, width] turned as one piece says."""
+    """One head's queries [queries, width] and keys [keys, width], turned as a piece says."""
 
     query: torch.Tensor
     key: torch.Tensor
     nearest: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The cos | sin rows of a piece: [tokens, 2 × planes], or [heads, tokens, 2 × planes]."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    nearest: int
+    pairing: Pairing
+
+    def turn(self, query: torch.Tensor, key: torch.Tensor, head: int) -> _Turned:
+        """One head's queries and keys."""
+        query_rows, key_rows = (rows if rows.dim() == 2 else rows[head] for rows in (self.query, self.key))
+        return _Turned(
+            rotate(query, query_rows, self.pairing), rotate(key, key_rows, self.pairing), self.nearest
+        )
 
 
 def warped_attention(
@@ -39,13 +56,16 @@ def warped_attention(
     unrotated. Keys are those of all tokens from the first on, queries those of the last tokens; heads share
     kv heads in groups of neighbours. `scale`: width^−½ by default. Logits exist for `block` queries at once.
     """
-    turned = _turned(query, key, warp, profile, scale)
-    value = _of_each_head(value, query.shape[1])
+    rows_of_pieces = _rows(query, key, warp, profile)
+    group = query.shape[1] // key.shape[1]
     output = value.new_empty(len(query), query.shape[1], value.shape[-1])
-    for start in range(0, len(query), block):
-        rows = range(start, min(start + block, len(query)))
-        weights = _weights(turned, rows, len(key) - len(query))
-        output[rows.start : rows.stop] = (weights @ value[:, : weights.shape[-1]]).transpose(0, 1)
+    for head in range(query.shape[1]):
+        turned = _turned(query, key, head, rows_of_pieces, scale)
+        read = value[:, head // group].contiguous()
+        for start in range(0, len(query), block):
+            rows = range(start, min(start + block, len(query)))
+            weights = _weights(turned, rows)
+            output[rows.start : rows.stop, head] = weights @ read[: weights.shape[1]]
     return output
 
 
@@ -53,38 +73,38 @@ def last_weights(
     query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile, *, scale: float | None = None
 ) -> torch.Tensor:
     """What the last token reads of every key: [heads, keys]; arguments as in `warped_attention`."""
-    turned = _turned(query[-1:], key, warp, profile, scale)
-    return _weights(turned, range(1), len(key) - 1)[:, 0]
+    query = query[-1:]
+    rows_of_pieces = _rows(query, key, warp, profile)
+    heads = range(query.shape[1])
+    return torch.cat([_weights(_turned(query, key, head, rows_of_pieces, scale), range(1)) for head in heads])
 
 
-def _turned(
-    query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile, scale: float | None
-) -> list[_Turned]:
-    places = torch.arange(len(key), device=key.device)
-    pieces = warp.pieces(places[len(key) - len(query) :], places)
-    key = _of_each_head(key, query.shape[1])
-    query = query.transpose(0, 1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+def _rows(query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile) -> list[_Rows]:
+    places = torch.arange(len(key))
+
+    def rows(positions: torch.Tensor) -> torch.Tensor:
+        return rotation_rows(positions[..., None], profile, query.dtype).to(query.device)
+
     return [
-        _Turned(_turn(query, piece.queries, profile), _turn(key, piece.keys, profile), piece.nearest)
-        for piece in pieces
+        _Rows(rows(piece.queries), rows(piece.keys), piece.nearest, profile.pairing)
+        for piece in warp.pieces(places[len(key) - len(query) :], places)
     ]
 
 
-def _turn(vectors: torch.Tensor, positions: torch.Tensor, profile: Profile) -> torch.Tensor:
-    """`vectors` [heads, tokens, width] at `positions` [tokens] or [heads, tokens]."""
-    rows = rotation_rows(positions[..., None].cpu(), profile, vectors.dtype).to(vectors.device)
-    if positions.dim() == 1:
-        return rotate(vectors.transpose(0, 1), rows, profile.pairing).transpose(0, 1).contiguous()
-    turned = rotate(vectors.flatten(0, 1), rows.flatten(0, 1), profile.pairing)
-    return turned.view_as(vectors)
+def _turned(
+    query: torch.Tensor, key: torch.Tensor, head: int, pieces: Sequence[_Rows], scale: float | None
+) -> list[_Turned]:
+    scaled = query[:, head] * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    own_key = key[:, head // (query.shape[1] // key.shape[1])]
+    return [piece.turn(scaled, own_key, head) for piece in pieces]
 
 
-def _weights(turned: Sequence[_Turned], rows: range, before: int) -> torch.Tensor:
-    """Attention of some of the queries, the first of all of which is token `before`: [heads, rows, keys]."""
+def _weights(turned: Sequence[_Turned], rows: range) -> torch.Tensor:
+    """What some rows of a head's queries read of the keys up to the last row's own: [rows, keys]."""
+    before = len(turned[0].key) - len(turned[0].query)
     first, count = before + rows.start, before + rows.stop
     places = torch.arange(count, device=turned[0].key.device)
-    distance = places[first:, None] - places[None, :]
-    logits = turned[0].key.new_empty(len(turned[0].key), len(rows), count)
+    logits = turned[0].query.new_empty(len(rows), count)
     seam = count
     for index, piece in enumerate(turned):
         # Only keys that are near enough for the first row and far enough for the last.
@@ -92,15 +112,10 @@ def _weights(turned: Sequence[_Turned], rows: range, before: int) -> torch.Tenso
         low, high = max(0, first - next_nearest + 1), count - piece.nearest
         if high <= low:
             break
-        part = piece.query[:, rows.start : rows.stop] @ piece.key[:, low:high].mT
-        is_far = distance[:, seam:high] >= piece.nearest
-        logits[..., seam:high] = torch.where(is_far, part[..., seam - low :], logits[..., seam:high])
-        logits[..., low:seam] = part[..., : seam - low]
+        part = piece.query[rows.start : rows.stop] @ piece.key[low:high].T
+        is_far = places[first:, None] - places[seam:high] >= piece.nearest
+        logits[:, seam:high] = torch.where(is_far, part[:, seam - low :], logits[:, seam:high])
+        logits[:, low:seam] = part[:, : seam - low]
         seam = low
-    logits[..., first:].masked_fill_(distance[:, first:] < 0, -math.inf)
+    logits[:, first:].masked_fill_(places[first:, None] < places[first:], -math.inf)
     return logits.softmax(dim=-1)
-
-
-def _of_each_head(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """[tokens, kv_heads, width] as [heads, tokens, width]."""
-    return tensor.transpose(0, 1).repeat_interleave(heads // tensor.shape[1], dim=0)
