@@ -122,6 +122,6 @@ def _error(info: RequestInfo) -> str:
     text = info.error or "unknown"
     if status := re.search(r"error '(\d{3})", text):
         return f"HTTP {status[1]}"
-    if told := re.search(r"returned an error: (.{1,60})", text):
+    if told := re.search(r"returned an error: (.{1,60}?)(?:['\"]\)|$)", text):
         return f"in the stream: {told[1]}"
     return "no text" if "UNUSABLE" in text else text.partition("(")[0]

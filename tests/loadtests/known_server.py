@@ -3,33 +3,35 @@
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
+Failure = Literal["busy", "error", "silent"]
 PROMPT_TOKENS = 500
 
 
 @dataclass(slots=True)
 class Known:
-    """`first_token` and `per_token` in seconds; of those asked, every `slow_every`th takes `slower` times that.
+    """`first_token` and `per_token` in seconds; a chunk without text comes at once.
 
-    Every `fail_every`th is a 503. Chunks without text come at once. `cached` is what usage says, `bodies`
-    are the streamed requests. `ropeway`: whether the server says that it knows our fields.
+    Streams count from 1: `slow` ones take twice as long, `failing` ones fail in the named way. `cached` is
+    what usage says. `fields`: whether the server says that it knows ours. `refused`: names that no body may
+    hold. What was streamed is noted in `bodies` and, by the clock, in `arrivals`.
     """
 
     first_token: float
     per_token: float
-    slow_every: int = 0
-    slower: float = 1.0
-    fail_every: int = 0
+    slow: Collection[int] = ()
+    failing: Mapping[int, Failure] = field(default_factory=dict)
     cached: int | None = None
-    ropeway: bool = False
+    fields: bool = False
     refused: tuple[str, ...] = ()
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    arrivals: list[float] = field(default_factory=list)
 
 
 @contextmanager
@@ -40,7 +42,7 @@ def serving(known: Known) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answers: dict[str, Any] = {"/v1/models": {"data": [{"id": "known", "max_model_len": 8192}]}}
-            if known.ropeway:
+            if known.fields:
                 group = {"bytes_used": 100, "bytes_cached": 20}
                 pool = {"name": "kv", "bytes_total": 1000, "groups": [group]}
                 answers |= {"/v1/positional": {}, "/v1/cache": {"pools": [pool]}}
@@ -55,17 +57,24 @@ def serving(known: Known) -> Iterator[str]:
                 self._answer(200, {"usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": 1}})
             else:
                 known.bodies.append(body)
+                known.arrivals.append(arrived)
                 self._stream(body, arrived, next(numbers))
 
         def _stream(self, body: Mapping[str, Any], arrived: float, number: int) -> None:
-            if known.fail_every and number % known.fail_every == 0:
+            failure = known.failing.get(number)
+            if failure == "busy":
                 self._answer(503, {"error": {"message": "too busy"}})
                 return
-            factor = known.slower if known.slow_every and number % known.slow_every == 0 else 1.0
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
             self._send({"role": "assistant", "content": ""})
+            if failure == "error":
+                self._write({"error": {"message": "the engine died"}})
+            if failure in ("error", "silent"):
+                self.wfile.write(b"data: [DONE]\n\n")
+                return
+            factor = 2 if number in known.slow else 1
             for token in range(body["max_tokens"]):
                 due = arrived + factor * (known.first_token + token * known.per_token)
                 time.sleep(max(due - time.monotonic(), 0))
