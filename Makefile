@@ -6,12 +6,14 @@ EXTRA ?= cpu
 MODEL ?=
 PORT ?= 8000
 ARGS ?=
+# Of `make loadtest`: any server that speaks the OpenAI API; more by ARGS.
+URL ?= http://127.0.0.1:$(PORT)
 # Of `make accept`: only the tests whose names match.
 NAME ?=
 
 BIN := .venv/bin
 
-.PHONY: install serve test accept lint bench
+.PHONY: install serve test accept lint bench loadtest
 
 install:
 	@test -n "$(PYTHON)" || { echo "make: no Python found. Install Python 3.11, or name it: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -33,3 +35,6 @@ lint: install
 
 bench: install
 	@$(BIN)/python -m loadtests.bench $(ARGS) || { echo "make bench: the benchmark failed (above)."; exit 1; }
+
+loadtest: install
+	@$(BIN)/python -m loadtests.load --url "$(URL)" $(ARGS) || { echo "make loadtest: nothing was measured, or not all (above)."; exit 1; }
