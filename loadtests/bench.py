@@ -1,179 +1,166 @@
 """`python -m loadtests.bench`: Ropeway beside stock vLLM on this machine, in interleaved pairs."""
 
-import argparse
 import asyncio
 import json
-import os
-import platform
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 from rich.console import Console
 from tqdm import tqdm
 
-from loadtests.pairs import Asker, Measurement, Result, measurements
-from loadtests.report import Report, Shadow
-from loadtests.workload import MODEL, Workload, tokens_per_sentence
+from loadtests.asker import REUSE_TOKENS, Asker, hit_rate
+from loadtests.machine import machine, versions
+from loadtests.measurements import Sizes, measurements
+from loadtests.memory import RequestCoordinates, Shadow, resident_bytes
+from loadtests.options import Options
+from loadtests.pairs import Measurement, measure
+from loadtests.report import Report
+from loadtests.rounds import Round, Side
+from loadtests.stream import Timing
+from loadtests.workload import Workload, tokens_per_sentence
 from server import default_model
 from server.child import Server, running_server
-from server.compiler import can_compile
 
-QGPM_LENGTHS = (2000, 6000)
 READY_SECONDS = 1200
+INTERRUPTED = 130
+_TABLE_WIDTH = 160
+_NAMES: dict[Side, str] = {"stock": "stock vLLM", "ropeway": "Ropeway"}
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to measure; `out` is where the JSON goes."""
+@dataclass(slots=True)
+class Bench:
+    """Runs rounds and keeps what they find, also of a round that does not end."""
 
-    model: str | None
-    pairs: int
-    tokens: int
-    max_tokens: int
-    lengths: tuple[int, ...]
-    eager: bool
-    flags: tuple[str, ...]
-    only: str
-    out: Path | None
+    options: Options
+    model: str
+    bar: "tqdm[Any]"
+    rounds: list[Round] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    shadow: Shadow | None = None
+    coordinates: list[RequestCoordinates] = field(default_factory=list)
 
-    @staticmethod
-    def parse(arguments: Sequence[str]) -> "Options":
-        """Read a command line."""
-        args = _parser().parse_args(arguments)
-        eager = not can_compile()[0] if args.eager is None else args.eager
-        quick: bool = args.quick
-        return Options(
-            model=args.model,
-            pairs=args.pairs or (3 if quick else 10),
-            tokens=args.tokens or (300 if quick else 1000),
-            max_tokens=8 if quick else 32,
-            lengths=(600,) if quick else QGPM_LENGTHS,
-            eager=eager,
-            flags=tuple(shlex.split(args.serve_flags)),
-            only=args.only,
-            out=args.out,
+    def run_round(self, number: int) -> None:
+        """Start both servers and measure them."""
+        one = Round.numbered(number)
+        self.rounds.append(one)
+        with ExitStack() as stack:
+            servers = {side: self._start(stack, one, side) for side in one.order}
+            one.resident_bytes = {side: resident_bytes(server.pid) for side, server in servers.items()}
+            asyncio.run(self._measure(number, one, servers["stock"].url, servers["ropeway"].url))
+
+    def report(self) -> Report:
+        """What is known so far."""
+        return Report(
+            setting(self.options, len(self.rounds)),
+            self.rounds,
+            self.shadow,
+            self.coordinates,
+            hit_rate(self.timings),
         )
 
+    def _start(self, stack: ExitStack, one: Round, side: Side) -> Server:
+        self._step(f"starting {_NAMES[side]}")
+        flags = [self.model, *self.options.serve_flags()]
+        started = time.perf_counter()
+        server = stack.enter_context(running_server(flags, stock=side == "stock", ready_within=READY_SECONDS))
+        one.start_seconds[side] = time.perf_counter() - started
+        return server
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m loadtests.bench",
-        description="Measure Ropeway against stock vLLM over HTTP streaming: both serve the same model with "
-        "the same flags, one of them is asked at a time, and the order alternates. The status is 0 if every "
-        "promise holds.",
-    )
-    parser.add_argument("--model", help="a model folder or hub name (default: the default model)")
-    parser.add_argument("--pairs", type=_positive, help="pairs of each measurement (default: 10; quick: 3)")
-    parser.add_argument(
-        "--tokens", type=_positive, help="prompt tokens of plain requests (default: 1000; quick: 300)"
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="few and short requests, to see that it runs; nothing to quote",
-    )
-    compiled = parser.add_mutually_exclusive_group()
-    compiled.add_argument(
-        "--compiled",
-        dest="eager",
-        action="store_false",
-        default=None,
-        help="with torch.compile (default where a C++ compiler and the Python headers are)",
-    )
-    compiled.add_argument("--eager", dest="eager", action="store_true", help="without (default elsewhere)")
-    parser.add_argument("--serve-flags", default="", metavar="FLAGS", help="more flags, for both servers")
-    parser.add_argument(
-        "--only",
-        default="",
-        metavar="TEXT",
-        help="only measurements whose name holds it (qgpm, reuse …)",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write everything as JSON")
-    return parser
+    async def _measure(self, number: int, one: Round, stock: str, ropeway: str) -> None:
+        async with httpx.AsyncClient(timeout=600) as client:
+            asker = Asker(client, Workload(await tokens_per_sentence(client, stock)), self.timings)
+            self.shadow = self.shadow or await Shadow.read(client, ropeway)
+            sizes = self.options.sizes.fitting(await window(client, stock))
+            one.measurements = self._wanted(measurements(asker, stock, ropeway, sizes))
+            self._expect(one)
+            # More numbers than a round uses, and so many that the order alternates from round to round too.
+            odd = sizes.pairs + 1 + sizes.pairs % 2
+            await measure(one.measurements, number * odd, self._step)
+            if not self.coordinates:
+                await self._read_coordinates(asker, ropeway, sizes)
 
+    async def _read_coordinates(self, asker: Asker, url: str, sizes: Sizes) -> None:
+        for tokens in sizes.qgpm:
+            body = asker.workload.question(0, tokens, REUSE_TOKENS)
+            self.coordinates.append(await RequestCoordinates.read(asker.client, url, body))
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
-def serve_flags(options: Options) -> list[str]:
-    """The flags of both servers; vLLM binds each one's worker to the same cores."""
-    flags = ["--dtype", "bfloat16", "--served-model-name", MODEL, "--enable-prompt-tokens-details"]
-    flags += ["--kv-cache-memory-bytes", "1G", "--gpu-memory-utilization", "0.3"]
-    return [*flags, *(["--enforce-eager"] if options.eager else []), *options.flags]
-
-
-async def measure(measured: Sequence[Measurement], pairs: int) -> None:
-    """Warm everything up, then add `pairs` pairs to each measurement, all of them in turns."""
-    with tqdm(total=len(measured) * (pairs + 1), unit="pair") as bar:
-        for measurement in measured:
-            bar.set_description(f"warming up: {measurement.name}")
-            await measurement.warm_up(pairs)
-            bar.update()
-        for number in range(pairs):
-            for measurement in measured:
-                bar.set_description(measurement.name)
-                await measurement.add_pair(number)
-                bar.update()
-
-
-async def run(options: Options, stock: Server, ropeway: Server) -> Report:
-    """Measure two servers that are ready."""
-    with httpx.Client(timeout=60) as client:
-        per_sentence = tokens_per_sentence(client, stock.url)
-        shadow = read_shadow(client, ropeway.url)
-    async with httpx.AsyncClient(timeout=600) as client:
-        asker = Asker(client, Workload(per_sentence))
-        every = measurements(
-            asker, stock.url, ropeway.url, options.tokens, options.lengths, options.max_tokens
-        )
-        measured = [measurement for measurement in every if options.only in measurement.name]
-        if not measured:
+    def _wanted(self, every: list[Measurement]) -> list[Measurement]:
+        wanted = [measurement for measurement in every if self.options.only in measurement.name]
+        if not wanted:
             names = ", ".join(measurement.name for measurement in every)
-            raise SystemExit(f"--only {options.only}: the measurements are {names}")
-        await measure(measured, options.pairs)
-    results: list[Result] = [result for measurement in measured for result in measurement.results()]
-    setting = {
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
-        "flags": shlex.join(serve_flags(options)),
+            raise SystemExit(f"--only {self.options.only}: the measurements are {names}")
+        return wanted
+
+    def _expect(self, one: Round) -> None:
+        """Tell the bar how much there is to do, as the first round shows it."""
+        steps = len(one.order) + sum(measurement.steps for measurement in one.measurements)
+        self.bar.total = self.options.rounds * steps
+
+    def _step(self, name: str) -> None:
+        """Show that the step before is done, and which one is next."""
+        if self.bar.desc:
+            self.bar.update()
+        self.bar.set_description(f"round {len(self.rounds)} of {self.options.rounds}: {name}")
+
+
+async def window(client: httpx.AsyncClient, url: str) -> int:
+    """The longest request that the served model takes, in tokens."""
+    models = (await client.get(f"{url}/v1/models")).raise_for_status().json()["data"]
+    return int(models[0]["max_model_len"])
+
+
+def setting(options: Options, rounds: int) -> dict[str, Any]:
+    """How a run went, without a date; JSON types only."""
+    return {
+        "model": options.model or "the default model",
+        "machine": machine(),
+        "versions": versions(),
+        "how": "eager" if options.eager else "compiled",
+        "flags": shlex.join(options.serve_flags()),
+        "rounds": f"{rounds} of {options.rounds}",
+        "pairs a round": options.sizes.pairs,
     }
-    return Report(setting, results, shadow, asker.hit_rate)
-
-
-def read_shadow(client: httpx.Client, url: str) -> Shadow:
-    """The bytes that Ropeway says its key shadow and its KV cache take."""
-    pools = {pool["name"]: pool["bytes_total"] for pool in client.get(f"{url}/v1/cache").json()["pools"]}
-    return Shadow(pools["shadow"], pools["kv"])
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start both servers, measure, print; 0 if every promise holds."""
+    """Run the rounds, print; 0 if every promise holds, `INTERRUPTED` where a signal ended it."""
     options = Options.parse(arguments)
-    # Otherwise the servers would outlive a benchmark that is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    model = options.model or str(default_model.fetch())
-    flags = [model, *serve_flags(options)]
-    console = Console()
-    how = "eager" if options.eager else "compiled"
-    with ExitStack() as servers:
-        console.print(f"starting stock vLLM, {how}")
-        stock = servers.enter_context(running_server(flags, stock=True, ready_within=READY_SECONDS))
-        console.print(f"starting Ropeway, {how}")
-        ropeway = servers.enter_context(running_server(flags, ready_within=READY_SECONDS))
-        report = asyncio.run(run(options, stock, ropeway))
-    report.print(console)
-    if options.out is not None:
-        options.out.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
-    return 0 if report.holds else 1
+    # Ends the same way as by Ctrl-C, so that the servers end too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    bench = Bench(options, options.model or str(default_model.fetch()), tqdm(total=0, unit="step"))
+    interrupted = False
+    try:
+        for number in range(options.rounds):
+            bench.run_round(number)
+            _save(bench)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        bench.bar.close()
+        _save(bench)
+        bench.report().print(_console())
+    if interrupted:
+        print("Interrupted: these are the pairs that were finished.")
+        return INTERRUPTED
+    return 0 if bench.report().holds else 1
+
+
+def _console() -> Console:
+    """As wide as the terminal, and wide enough for the tables where the output goes elsewhere."""
+    return Console() if sys.stdout.isatty() else Console(width=_TABLE_WIDTH)
+
+
+def _save(bench: Bench) -> None:
+    if bench.options.out is not None:
+        text = json.dumps(bench.report().to_json(), indent=2) + "\n"
+        bench.options.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,28 @@
 """What is asked of the servers: documents of a wanted length with a question, never twice the same."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
 from tests.support.prose import document
 
 MODEL = "bench"
+_SAMPLES = 10
 _SAMPLE_SENTENCES = 200
+_PASSAGE_CHARACTERS = 40
+
+Ask = Literal["plain", "qgpm", "evidence"]
 
 
-def tokens_per_sentence(client: httpx.Client, url: str) -> float:
+async def tokens_per_sentence(client: httpx.AsyncClient, url: str) -> float:
     """How many tokens the served model makes of a sentence, on average."""
-    text = document(_SAMPLE_SENTENCES, seed=0)
-    response = client.post(f"{url}/tokenize", json={"model": MODEL, "prompt": text})
-    response.raise_for_status()
-    return float(response.json()["count"]) / _SAMPLE_SENTENCES
+    count = 0
+    for seed in range(_SAMPLES):
+        text = document(_SAMPLE_SENTENCES, seed)
+        response = await client.post(f"{url}/tokenize", json={"model": MODEL, "prompt": text})
+        count += response.raise_for_status().json()["count"]
+    return count / (_SAMPLES * _SAMPLE_SENTENCES)
 
 
 @dataclass(slots=True)
@@ -30,22 +36,26 @@ class Workload:
     per_sentence: float
     _made: int = field(default=10_000_000)
 
-    def body(self, tokens: int, seed: int, max_tokens: int, qgpm: bool = False) -> dict[str, Any]:
-        """A prompt of about `tokens` tokens whose text, but for the number, depends on `seed`."""
+    def body(self, tokens: int, seed: int, max_tokens: int, ask: Ask = "plain") -> dict[str, Any]:
+        """A prompt of about `tokens` tokens whose text, but for the number, depends on `seed`.
+
+        With evidence, it is a passage from the middle of the text.
+        """
         self._made += 1
         question = "Who carried the map of the harbour?"
-        return self._body(f"Report {self._made}.", tokens, seed, question, max_tokens, qgpm)
+        body = self._body(f"Report {self._made}.", tokens, seed, question, max_tokens)
+        if ask == "plain":
+            return body
+        return {**body, "qgpm": {"evidence": [_middle(body["prompt"])]} if ask == "evidence" else True}
 
     def question(self, number: int, tokens: int, max_tokens: int) -> dict[str, Any]:
         """Question `number` on one document of about `tokens` tokens that stays the same, with QGPM."""
         question = f"What was said of the harbour on the day of report {10_000_000 + number}?"
-        return self._body("The report.", tokens, 0, question, max_tokens, qgpm=True)
+        return {**self._body("The report.", tokens, 0, question, max_tokens), "qgpm": True}
 
-    def _body(
-        self, title: str, tokens: int, seed: int, question: str, max_tokens: int, qgpm: bool
-    ) -> dict[str, Any]:
+    def _body(self, title: str, tokens: int, seed: int, question: str, max_tokens: int) -> dict[str, Any]:
         sentences = max(round(tokens / self.per_sentence) - 2, 2)
-        body: dict[str, Any] = {
+        return {
             "model": MODEL,
             "prompt": f"{title} {document(sentences, seed)}\n\nQuestion: {question}\nAnswer:",
             "max_tokens": max_tokens,
@@ -54,4 +64,8 @@ class Workload:
             # An end token that is ignored must still be seen to arrive.
             "skip_special_tokens": False,
         }
-        return {**body, "qgpm": True} if qgpm else body
+
+
+def _middle(text: str) -> str:
+    start = text.index(" ", len(text) // 2) + 1
+    return text[start : start + _PASSAGE_CHARACTERS].strip()

@@ -1,6 +1,9 @@
+import json
+
+import httpx
 import pytest
 
-from loadtests.workload import Workload
+from loadtests.workload import Workload, tokens_per_sentence
 
 
 def test_no_two_prompts_share_a_beginning() -> None:
@@ -36,7 +39,29 @@ def test_answers_are_greedy_and_of_a_fixed_length() -> None:
 def test_qgpm_is_asked_for_by_name_only() -> None:
     workload = Workload(per_sentence=12.0)
     assert "qgpm" not in workload.body(100, seed=1, max_tokens=9)
-    assert workload.body(100, seed=1, max_tokens=9, qgpm=True)["qgpm"] is True
+    assert workload.body(100, seed=1, max_tokens=9, ask="qgpm")["qgpm"] is True
+
+
+def test_evidence_is_a_passage_from_the_middle_of_the_text() -> None:
+    body = Workload(per_sentence=12.0).body(1000, seed=1, max_tokens=9, ask="evidence")
+    [passage] = body["qgpm"]["evidence"]
+    place = body["prompt"].index(passage) / len(body["prompt"])
+    assert len(passage) > 20
+    assert 0.4 < place < 0.6
+
+
+async def test_tokens_are_counted_over_many_sentences_of_several_texts() -> None:
+    asked: list[str] = []
+
+    def tokenize(request: httpx.Request) -> httpx.Response:
+        text = json.loads(request.content)["prompt"]
+        asked.append(text)
+        return httpx.Response(200, json={"count": 3 * len(asked) * 200})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(tokenize)) as client:
+        found = await tokens_per_sentence(client, "http://server")
+    assert len(set(asked)) == 10
+    assert found == 3 * (1 + 10) / 2
 
 
 def test_questions_differ_on_one_document_of_the_wanted_length() -> None:

@@ -1,0 +1,72 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from loadtests.bench import INTERRUPTED, Bench, main
+from loadtests.pairs import Line
+from loadtests.ratios import Within
+from tests.loadtests.rounds import measurement, round_of
+
+LINE = Line("plain TTFT / stock", "ttft", Within())
+
+
+def _rounds_that_find(monkeypatch: pytest.MonkeyPatch, *found: float | BaseException) -> None:
+    """Let each round find one pair of this ratio, or be ended by this after a pair of ratio 1."""
+
+    def run_round(bench: Bench, number: int) -> None:
+        value = found[number]
+        ended = isinstance(value, BaseException)
+        bench.rounds.append(round_of(measurement("plain", LINE, [1.0 if ended else value])))
+        if ended:
+            raise value
+
+    monkeypatch.setattr(Bench, "run_round", run_round)
+
+
+def test_an_interrupted_run_keeps_and_prints_what_it_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _rounds_that_find(monkeypatch, 1.5, KeyboardInterrupt())
+    out = tmp_path / "bench.json"
+    status = main(["--model", "some/model", "--eager", "--out", str(out)])
+    assert status == INTERRUPTED
+    printed = capsys.readouterr().out
+    assert "plain TTFT" in printed
+    assert "Interrupted" in printed
+    content = json.loads(out.read_text())
+    assert content["lines"][0]["pairs"] == [[1.0, 1.5], [1.0, 1.0]]
+    assert content["setting"]["rounds"] == "2 of 4"
+
+
+def test_a_run_that_fails_keeps_and_prints_what_it_had(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _rounds_that_find(monkeypatch, 1.5, RuntimeError("server ended with 1"))
+    out = tmp_path / "bench.json"
+    with pytest.raises(RuntimeError, match="server ended"):
+        main(["--model", "some/model", "--eager", "--out", str(out)])
+    assert "plain TTFT" in capsys.readouterr().out
+    assert json.loads(out.read_text())["lines"][0]["count"] == 2
+
+
+@pytest.mark.parametrize(("ratio", "status"), [(1.0, 0), (1.5, 1)])
+def test_the_status_says_whether_every_promise_holds(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, status: int
+) -> None:
+    _rounds_that_find(monkeypatch, ratio, ratio)
+    assert main(["--model", "some/model", "--rounds", "2", "--eager"]) == status
+
+
+def test_the_setting_says_how_it_was_measured_and_nothing_of_when(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _rounds_that_find(monkeypatch, 1.0)
+    out = tmp_path / "bench.json"
+    main(["--model", "some/model", "--rounds", "1", "--eager", "--out", str(out)])
+    first = out.read_text()
+    main(["--model", "some/model", "--rounds", "1", "--eager", "--out", str(out)])
+    assert out.read_text() == first
+    setting = json.loads(first)["setting"]
+    assert (setting["model"], setting["how"], setting["rounds"]) == ("some/model", "eager", "1 of 1")
+    assert {"machine", "versions", "flags"} < set(setting)
