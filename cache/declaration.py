@@ -82,7 +82,7 @@ def _of_our_own(architecture: Architecture, config: VllmConfig) -> tuple[Declara
 
 
 def _of_transformers(text: Any, index: int, config: VllmConfig) -> Declaration:
-    window, chunked = _window(text, index)
+    window, chunked = _window(text, index, config.model_config.disable_sliding_window)
     rotates = _rotates(text, index)
     return Declaration(
         _profile(text, index, config) if rotates else None,
@@ -108,18 +108,32 @@ def _kind(text: Any, index: int) -> str | None:
     return kinds[index] if kinds else None
 
 
-def _window(text: Any, index: int) -> tuple[int | None, bool]:
-    """The window, and whether it is a chunk."""
+def _window(text: Any, index: int, disabled: bool) -> tuple[int | None, bool]:
+    """The window, and whether it is a chunk; `disabled`: vLLM was told to do without windows."""
     match _kind(text, index):
         case "full_attention":
             return None, False
         case "chunked_attention":
             return text.attention_chunk_size, text.attention_chunk_size is not None
-        case "sliding_attention" | None:
+        case "sliding_attention" | None as kind:
             window = getattr(text, "sliding_window", None)
+            if kind is not None and not disabled:
+                _check_window(text, index, window)
             return None if window is None else tokens_seen(text.model_type, window), False
         case kind:
             raise UnsupportedModelError(f"layer {index} is of type {kind}: not covered")
+
+
+def _check_window(text: Any, index: int, window: int | None) -> None:
+    """Raises UnsupportedModelError where a layer's type has a window and the configuration has none."""
+    if window is None:
+        raise UnsupportedModelError(
+            f"layer {index} is of type sliding_attention, and its config has no sliding_window"
+        )
+    if not getattr(text, "use_sliding_window", True):
+        raise UnsupportedModelError(
+            f"layer {index} is of type sliding_attention, and its config says that no window is used"
+        )
 
 
 def _query_scale(text: Any, rotates: bool) -> QueryScale | None:

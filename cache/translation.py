@@ -83,10 +83,23 @@ def _rotated(config: Any) -> Sequence[bool]:
 
 def _windows(config: Any) -> Sequence[int | None]:
     """As transformers reads them: by the layer's type, or of all layers where there are no types."""
-    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    window = getattr(config, "sliding_window", None)
     if getattr(config, "layer_types", None) is None:
         return [window] * config.num_hidden_layers
-    return [window if kind == "sliding_attention" else None for kind in _by_layer(config, "layer_types")]
+    windowed = [kind == "sliding_attention" for kind in _by_layer(config, "layer_types")]
+    if any(windowed):
+        _check_window(config, windowed.index(True))
+    return [window if has_window else None for has_window in windowed]
+
+
+def _check_window(config: Any, index: int) -> None:
+    """Raises ArchitectureError where a layer's type says that it has a window and another field that not."""
+    where = f"layer_types.{index}"
+    if getattr(config, "sliding_window", None) is None:
+        raise ArchitectureError(where, "is sliding_attention, and there is no sliding_window")
+    # transformers' masks would have the window, and its flash attention would not.
+    if not getattr(config, "use_sliding_window", True):
+        raise ArchitectureError(where, "is sliding_attention, and use_sliding_window is false")
 
 
 def _by_layer(config: Any, name: str) -> Sequence[Any]:

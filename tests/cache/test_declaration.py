@@ -23,9 +23,12 @@ SIZE = {
 MIXED = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
 
 
-def declared(config: Any, length: int = 512) -> tuple[Declaration, ...]:
-    model: Any = SimpleNamespace(model_config=SimpleNamespace(hf_text_config=config, max_model_len=length))
-    return declarations(model)
+def declared(config: Any, length: int = 512, *, without_windows: bool = False) -> tuple[Declaration, ...]:
+    model = SimpleNamespace(
+        hf_text_config=config, max_model_len=length, disable_sliding_window=without_windows
+    )
+    whole: Any = SimpleNamespace(model_config=model)
+    return declarations(whole)
 
 
 def of(model_type: str, **fields: Any) -> tuple[Declaration, ...]:
@@ -113,6 +116,28 @@ def test_each_kind_of_layer_has_its_own_rule() -> None:
 def test_a_window_without_layer_types_is_that_of_all_layers() -> None:
     assert windows(of("mistral", sliding_window=64)) == [64] * 4
     assert windows(of("mistral", sliding_window=None)) == [None] * 4
+
+
+@pytest.mark.parametrize("model_type", ["cohere2", "exaone4", "gemma3_text", "qwen2"])
+def test_a_type_that_has_a_window_contradicts_a_model_without(model_type: str) -> None:
+    """As transformers, which cannot make its mask."""
+    why = "layer 0 is of type sliding_attention, and its config has no sliding_window"
+    with pytest.raises(UnsupportedModelError, match=why):
+        of(model_type, sliding_window=None, layer_types=MIXED)
+
+
+def test_a_window_that_is_not_to_be_used_contradicts_a_layers_type() -> None:
+    """smollm3: transformers' masks have the window, its flash attention has not."""
+    why = "layer 0 is of type sliding_attention, and its config says that no window is used"
+    with pytest.raises(UnsupportedModelError, match=why):
+        of("smollm3", sliding_window=64, use_sliding_window=False, layer_types=MIXED)
+
+
+def test_vllm_may_be_told_to_do_without_windows() -> None:
+    config = AutoConfig.for_model("gemma3_text", **SIZE, sliding_window=64, layer_types=MIXED)
+    # That is how it leaves the configuration.
+    config.sliding_window = None
+    assert windows(declared(config, without_windows=True)) == [None] * 4
 
 
 def test_longrope_takes_its_factors_for_the_longest_request() -> None:

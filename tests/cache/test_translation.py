@@ -37,8 +37,30 @@ def test_windows_of_smollm3_are_read_from_types_alone() -> None:
         *(("full", 48), ("full", None)),
         *(("none", 48), ("none", None)),
     ]
-    layers = translated(config("smollm3", use_sliding_window=False, **fields)).every_layer
-    assert [layer.window for layer in layers] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("model_type", "fields", "why"),
+    [
+        ("smollm3", {"sliding_window": 48, "use_sliding_window": False}, "use_sliding_window is false"),
+        ("smollm3", {"sliding_window": None, "use_sliding_window": True}, "there is no sliding_window"),
+        # Its configuration forgets a window that is not to be used.
+        ("qwen2", {"sliding_window": 48, "use_sliding_window": False}, "there is no sliding_window"),
+        ("qwen3", {"sliding_window": None, "use_sliding_window": True}, "there is no sliding_window"),
+    ],
+)
+def test_a_type_that_has_a_window_contradicts_a_model_without(
+    model_type: str, fields: dict[str, Any], why: str
+) -> None:
+    types = ["full_attention", "sliding_attention"] * 2
+    with pytest.raises(ArchitectureError, match=rf"^layer_types\.1: is sliding_attention, and {why}$"):
+        translated(config(model_type, layer_types=types, **fields))
+
+
+def test_a_window_that_no_layer_has_is_left_out() -> None:
+    types = ["full_attention"] * 4
+    found = translated(config("smollm3", layer_types=types, sliding_window=48, use_sliding_window=False))
+    assert [layer.window for layer in found.every_layer] == [None] * 4
 
 
 def test_a_list_that_does_not_reach_the_last_layer_is_refused() -> None:
