@@ -16,12 +16,13 @@ Samples = Mapping[int, Observation]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A method beside `base` on the `pairs` samples that both answered.
+    """A method beside `base` on the `pairs` samples that both answered, in so many `cells`.
 
     `logprob` (nats) and `accuracy` (shares) are of the method's value less the base's.
     """
 
     base: str
+    cells: int
     pairs: int
     logprob: Interval
     accuracy: Interval
@@ -34,7 +35,12 @@ class Comparison:
         accuracies = [[ours.correct - theirs.correct for ours, theirs in group] for group in groups]
         differences = [difference for group in logprobs for difference in group]
         return Comparison(
-            base, len(differences), Interval.of(logprobs), Interval.of(accuracies), Outcomes.of(differences)
+            base,
+            len(groups),
+            len(differences),
+            Interval.of(logprobs),
+            Interval.of(accuracies),
+            Outcomes.of(differences),
         )
 
 
@@ -69,6 +75,7 @@ class Cells:
         for observation in run.observations:
             key = observation.task, observation.length, observation.method
             self._samples.setdefault(key, {})[observation.number] = observation
+        self._found: dict[str, list[Cell]] = {}
         seen = dict.fromkeys((*run.grid.cells(), *self._samples))
         self.tasks = _unique(task for task, _, _ in seen)
         self.lengths = tuple(sorted({length for _, length, _ in seen}))
@@ -84,6 +91,20 @@ class Cells:
 
     def of(self, method: str) -> list[Cell]:
         """The cells of a method that hold observations, by task and length."""
+        if method not in self._found:
+            self._found[method] = self._of(method)
+        return self._found[method]
+
+    def compare(
+        self, method: str, tasks: Iterable[str], lengths: Iterable[int], base: str = PLAIN
+    ) -> Comparison | None:
+        """The method beside another over the cells that both observed, every cell alike; None without any."""
+        lengths = tuple(lengths)
+        groups = [self._pairs(task, length, method, base) for task in tasks for length in lengths]
+        groups = [group for group in groups if group]
+        return Comparison.of(base, groups) if groups else None
+
+    def _of(self, method: str) -> list[Cell]:
         found = [
             self._cell(task, length, method)
             for task in self.tasks
@@ -95,15 +116,6 @@ class Cells:
         for i, p in zip(tested, adjusted, strict=True):
             found[i] = replace(found[i], below_plain=p)
         return found
-
-    def compare(
-        self, method: str, tasks: Iterable[str], lengths: Iterable[int], base: str = PLAIN
-    ) -> Comparison | None:
-        """The method beside another over the cells that both observed, every cell alike; None without any."""
-        lengths = tuple(lengths)
-        groups = [self._pairs(task, length, method, base) for task in tasks for length in lengths]
-        groups = [group for group in groups if group]
-        return Comparison.of(base, groups) if groups else None
 
     def _cell(self, task: str, length: int, method: str) -> Cell:
         samples = self.samples(task, length, method).values()

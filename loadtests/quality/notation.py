@@ -34,3 +34,9 @@ def p_value(value: float | None) -> str:
     if value is None:
         return NOTHING
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def points(found: Interval) -> str:
+    """A difference of shares in percentage points, with its interval."""
+    low, high = (None if end is None else 100 * end for end in (found.low, found.high))
+    return interval(Interval(100 * found.mean, low, high), 1)

@@ -1,0 +1,1 @@
+"""`python -m loadtests.results`: the report, from the files that the measurements left."""
