@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -12,6 +12,9 @@ from positional.coordinates import Coordinates, SentenceScores
 from positional.modulation import Modulation
 from positional.profile import Profile
 from positional.relevance import rank
+
+Ablation = Literal["no_prefix", "one_map"]
+"""A part that is left out, to measure what it does: the protected prefix, or the broad map."""
 
 
 class QGPMError(ValueError):
@@ -136,20 +139,26 @@ def build_modulation(
     spans: Sequence[tuple[int, int]],
     num_tokens: int,
     config: QGPMConfig,
+    ablation: Ablation | None = None,
 ) -> tuple[Modulation, SentenceScores]:
     """The segments of a prompt of `num_tokens` whose sentences hold tokens `spans` and have relevance z.
 
     Tokens outside the sentences, and each map's context before its first relevant sentence (score of at
-    least (1 + s_low)/2), have a score of 1. Raises NothingToModulate.
+    least (1 + s_low)/2), have a score of 1. Without the broad map, all layers go by the sharp one. Raises
+    NothingToModulate.
     """
     z = torch.as_tensor(relevance, dtype=torch.float64)
     if len(z) < 2:
         raise NothingToModulate("too_few_sentences")
     if bool((z == z[0]).all()):
         raise NothingToModulate("equal_relevance")
-    maps = ((config.k_broad, config.t_broad), (config.k_sharp, config.t_sharp))
+    sharp_map = (config.k_sharp, config.t_sharp)
+    maps = (sharp_map if ablation == "one_map" else (config.k_broad, config.t_broad), sharp_map)
     broad, sharp = (sentence_scores(z, k, t, config.score_low) for k, t in maps)
-    protected = [_protected_until(scores, spans, config.score_low) for scores in (broad, sharp)]
+    if ablation == "no_prefix":
+        protected = [0, 0]
+    else:
+        protected = [_protected_until(scores, spans, config.score_low) for scores in (broad, sharp)]
     segments = [(0, 1.0, 1.0)]
     for (start, end), b, s in zip(spans, broad.tolist(), sharp.tolist(), strict=True):
         if segments[-1][0] == start:

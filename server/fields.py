@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from positional.qgpm import QGPMConfig, QGPMError
+from positional.qgpm import Ablation, QGPMConfig, QGPMError
 from server.evidence import evidence_overrides
 
 _SHOWN = 80
@@ -35,6 +35,7 @@ class QGPMFields:
 
     `asked`: the request itself said whether to use QGPM; otherwise `enabled` is the server's default.
     `evidence`: passages with their scores. `overrides`: the settings of QGPMConfig that the request gave.
+    `ablation`: the part of QGPM that it leaves out.
     """
 
     enabled: bool
@@ -43,6 +44,7 @@ class QGPMFields:
     context: str | None = None
     evidence: tuple[tuple[str, float | None], ...] | None = None
     overrides: Mapping[str, int | float] = field(default_factory=dict)
+    ablation: Ablation | None = None
 
     @classmethod
     def parse(cls, value: object, defaults: QGPMConfig, enabled_by_default: bool = False) -> "QGPMFields":
@@ -60,7 +62,9 @@ class QGPMFields:
         body = _validated(value)
         given = body.model_dump(include=set(QGPMConfig.__dataclass_fields__), exclude_none=True)
         passages = None if body.evidence is None else tuple((p.text, p.score) for p in body.evidence)
-        parsed = cls(True, True, body.question, body.context, passages, MappingProxyType(given))
+        parsed = cls(
+            True, True, body.question, body.context, passages, MappingProxyType(given), body.ablation
+        )
         parsed.config(defaults)
         return parsed
 
@@ -121,6 +125,7 @@ class _Body(BaseModel):
     stride_floor: _Number | None = None
     anchor_ratio: _Number | None = None
     gate_width: _Number | None = None
+    ablation: Ablation | None = None
 
 
 def _validated(value: Mapping[Any, Any]) -> _Body:

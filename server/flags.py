@@ -79,6 +79,11 @@ def parser() -> FlexibleArgumentParser:
         help="QGPM for requests that do not say; a request's own false always wins (default: off)",
     )
     ours.add_argument(
+        "--qgpm-ablations",
+        action="store_true",
+        help="let requests leave out a part of QGPM by qgpm.ablation, to measure what it does",
+    )
+    ours.add_argument(
         "--head-profile",
         type=Path,
         metavar="FILE",

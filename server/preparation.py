@@ -8,7 +8,7 @@ from vllm.exceptions import VLLMValidationError
 
 from cache.extra_args import ScoreTask, reserved_names
 from cache.head_profile import QUERY_TAIL, HeadProfile
-from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
+from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig
 from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
 from server.locate import Located, LocateError, Source, locate
@@ -27,11 +27,12 @@ class RequestError(VLLMValidationError):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the loaded model and the server's settings allow."""
+    """What the loaded model and the server's settings allow; `ablations`: to leave out parts of QGPM."""
 
     modulates: bool
     heads: HeadProfile | None
     enabled_by_default: bool
+    ablations: bool
 
     @property
     def defaults(self) -> QGPMConfig:
@@ -52,6 +53,7 @@ class Preparation:
     located: Located
     config: QGPMConfig
     evidence: EvidenceRelevance | None
+    ablation: Ablation | None
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -84,6 +86,11 @@ def refusal(prompt: Mapping[str, Any], fields: QGPMFields, abilities: Abilities)
     if not abilities.modulates:
         return RequestError(
             "this model has no full-attention rotary layer, so qgpm has nothing to modulate", "qgpm"
+        )
+    if fields.ablation is not None and not abilities.ablations:
+        return RequestError(
+            "qgpm.ablation is for measurements, on a server that was started with --qgpm-ablations",
+            "qgpm.ablation",
         )
     if abilities.heads is None and fields.evidence is None:
         return RequestError(
@@ -126,4 +133,4 @@ def _prepare(
     if fields.evidence is not None:
         evidence = evidence_relevance(text, located, fields.evidence)
     count = None if evidence is None else evidence.count
-    return Preparation(text, located, fields.config(abilities.defaults, count), evidence)
+    return Preparation(text, located, fields.config(abilities.defaults, count), evidence, fields.ablation)

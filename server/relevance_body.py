@@ -1,6 +1,7 @@
 """The body of `POST /v1/qgpm/relevance`: a chat's or a completion's, but for what asks for an answer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,7 +39,7 @@ def read_score_fields(body: Body, abilities: Abilities) -> QGPMFields:
         raise RequestError("qgpm is false, but without it there is no score pass", "qgpm")
     if fields.evidence is not None:
         raise RequestError("qgpm.evidence replaces the score pass; leave it out here", "qgpm.evidence")
-    return QGPMFields(True, True, fields.question, fields.context, None, fields.overrides)
+    return replace(fields, enabled=True, asked=True)
 
 
 def _refuse_answers(body: Body) -> None:

@@ -126,7 +126,9 @@ async def _relevance(
     result["seconds"] = {"score": time.perf_counter() - started, "collect": found.collect_seconds}
     result["tokens"]["cached"] = found.cached
     try:
-        _, scores = build_modulation(found.z, spans, located.num_tokens, preparation.config)
+        _, scores = build_modulation(
+            found.z, spans, located.num_tokens, preparation.config, preparation.ablation
+        )
         result["protected_prefix"] = min(scores.protected_until)
     except NothingToModulate as nothing:
         result["reason"] = nothing.reason

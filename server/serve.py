@@ -135,7 +135,8 @@ async def _app(
     heads = heads if modulates else None
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
-    engine.open(Abilities(modulates, heads, args.qgpm == "on"), as_loaded(rope, plan), Metrics(), memo)
+    abilities = Abilities(modulates, heads, args.qgpm == "on", args.qgpm_ablations)
+    engine.open(abilities, as_loaded(rope, plan), Metrics(), memo)
     app = build_app(args, tasks, engine.model_config)
     refuse_fields(app)
     app.include_router(routes.router)

@@ -200,7 +200,7 @@ class PromptRun:
     def _choose(self, preparation: Preparation, relevance: Sequence[float] | torch.Tensor) -> Modulation:
         located = preparation.located
         modulation, scores = build_modulation(
-            relevance, preparation.spans, located.num_tokens, preparation.config
+            relevance, preparation.spans, located.num_tokens, preparation.config, preparation.ablation
         )
         self.record.choose(list(map(float, relevance)), scores, located.sentences)
         return modulation

@@ -126,6 +126,31 @@ def test_a_sentence_is_relevant_from_the_middle_score_on() -> None:
         assert until == relevant[0]
 
 
+def test_without_the_protected_prefix_every_sentence_has_its_own_score() -> None:
+    low, relevance = HARD.score_low, [0.0, 3.0, 1.0, 2.0]
+    modulation, found = build_modulation(relevance, SPANS, 30, HARD, "no_prefix")
+    assert found.protected_until == (0, 0)
+    assert list(zip(modulation.starts, modulation.broad, modulation.sharp, strict=True)) == [
+        (0, 1.0, 1.0),  # no sentence
+        (5, low, low),
+        (9, 1.0, 1.0),
+        (14, low, low),
+        (20, 1.0, low),
+        (21, 1.0, 1.0),
+    ]
+
+
+def test_with_one_map_all_layers_go_by_the_sharp_one() -> None:
+    relevance = [0.0, 3.0, 1.0, 2.0]
+    whole, _ = build_modulation(relevance, SPANS, 30, HARD)
+    modulation, found = build_modulation(relevance, SPANS, 30, HARD, "one_map")
+    assert modulation.broad == modulation.sharp
+    assert set(zip(modulation.starts, modulation.sharp, strict=True)) <= set(
+        zip(whole.starts, whole.sharp, strict=True)
+    )
+    assert torch.equal(*found.scores)
+
+
 @pytest.mark.parametrize("field", ["t_broad", "t_sharp", "anchor_ratio", "gate_width"])
 def test_a_setting_may_be_a_whole_number_of_any_length(field: str) -> None:
     whole, real = ({field: value} for value in (10**300, 1e300))

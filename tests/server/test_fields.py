@@ -29,7 +29,7 @@ def test_an_object_switches_qgpm_on() -> None:
 
 
 def test_null_inside_the_object_means_the_default() -> None:
-    names = ["question", "context", "evidence", *PACKAGE_DEFAULTS.__dataclass_fields__]
+    names = ["question", "context", "evidence", "ablation", *PACKAGE_DEFAULTS.__dataclass_fields__]
     assert parse(dict.fromkeys(names)) == parse({})
 
 
@@ -45,10 +45,11 @@ def test_all_fields_are_read() -> None:
         "gate_width": 2,
     }
     evidence = ["one", {"text": "two", "score": -1}, {"text": "three"}, {"text": "four", "score": None}]
-    fields = parse({"question": "Q?", "context": "C. D.", "evidence": evidence, **settings})
+    texts = {"question": "Q?", "context": "C. D.", "evidence": evidence}
+    fields = parse({**texts, **settings, "ablation": "one_map"})
     assert (fields.question, fields.context) == ("Q?", "C. D.")
     assert fields.evidence == (("one", None), ("two", -1.0), ("three", None), ("four", None))
-    assert fields.overrides == settings
+    assert (fields.overrides, fields.ablation) == (settings, "one_map")
     config = fields.config(PACKAGE_DEFAULTS)
     assert {name: getattr(config, name) for name in settings} == settings
 
@@ -93,6 +94,7 @@ def test_all_fields_are_read() -> None:
         ({"stride_floor": 1.5}, "qgpm.stride_floor", "(0, 1]"),
         ({"anchor_ratio": 0}, "qgpm.anchor_ratio", "above 0"),
         ({"gate_width": -1}, "qgpm.gate_width", "above 0"),
+        ({"ablation": "no_map"}, "qgpm.ablation", "'no_prefix' or 'one_map'"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_and_limit(value: Any, parameter: str, limit: str) -> None:
