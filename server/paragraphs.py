@@ -9,7 +9,7 @@ from collections.abc import Callable
 from server.needles import Needles
 from server.pools.pool import Pool, Relation, Subject
 
-OTHER_RELATIONS = 3
+OTHER_RELATIONS = 4
 LEAST = 3
 
 

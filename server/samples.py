@@ -37,11 +37,12 @@ INSTRUCTION = "Read the text and answer the question about it in a few words."
 class Sample:
     """A prompt and what is known about it; `context`, `question` and `evidence` occur in it word for word.
 
-    `evidence`: all gold sentences. `answer`: the gold answer in its shortest form; `answers`: what a right
-    answer must hold. `depth`: where the first of `evidence` starts, from 0 to 1 by the context's characters.
+    `kind`: one of KINDS, or what a data set calls it. `evidence`: all gold sentences. `answer`: the gold
+    answer in its shortest form; `answers`: what a right answer must hold. `depth`: where the first of
+    `evidence` starts, from 0 to 1 by the context's characters.
     """
 
-    kind: Kind
+    kind: str
     length: int
     messages: tuple[Message, ...]
     question: str

@@ -1,125 +1,177 @@
-"""The tuning split."""
+"""The tuning split: what `ropeway tune` searches QGPM's defaults on."""
 
 from server.pools.pool import Fact, Family, Pool, Relation, Subject
 
+# Words read best with many on a line.
+# fmt: off
 BOOKS = (
     "Numbers", "Ruth", "2 Samuel", "2 Kings", "Nehemiah", "Esther", "Jonah", "Mark",
-)  # fmt: skip
+)
 NAMES = (
     "Agnes", "Bjorn", "Celeste", "Dafydd", "Eleni", "Fergus", "Giulia", "Hiroshi", "Ilse", "Joaquin",
     "Kirsten", "Leopold", "Maud", "Nadia", "Oskar", "Priya", "Roland", "Svetlana", "Tobias", "Wilma",
-)  # fmt: skip
+    "Alonso", "Brunhild", "Edwige", "Henrike", "Ludovic", "Marguerite", "Piers", "Rashid", "Solveig",
+    "Theresa", "Viggo", "Yolanda",
+)
+FACTS = (
+    Fact(
+        "{name} came home with chalk on both hands and sore forearms from the wall",
+        "Who likes climbing?",
+    ),
+    Fact("{name} tuned all four strings and rubbed rosin on the bow", "Who likes playing the violin?"),
+    Fact("{name} lost a bishop and then resigned after the queen was trapped", "Who likes playing chess?"),
+    Fact(
+        "{name} waited in the reeds with binoculars for the herons to return",
+        "Who likes watching birds?",
+    ),
+    Fact("{name} polished the mirror and found the rings of Saturn after midnight", "Who likes astronomy?"),
+    Fact("{name} put the kiln at nine hundred degrees and glazed the bowls", "Who likes making pottery?"),
+    Fact("{name} cast on eighty stitches and finished the second sock", "Who likes knitting?"),
+    Fact("{name} checked the air in the tank and sank slowly past the reef", "Who likes diving?"),
+    Fact("{name} waxed both boards and took the first lift up to the snow", "Who likes skiing?"),
+    Fact("{name} mixed ochre with linseed oil and stretched a new canvas", "Who likes painting?"),
+    Fact("{name} patched the inner tube and oiled the chain before the long ride", "Who likes cycling?"),
+    Fact("{name} saddled the mare and cleaned her hooves", "Who likes horses?"),
+    Fact("{name} learned the steps of the tango in front of the tall mirror", "Who likes dancing?"),
+    Fact("{name} hoisted the jib as soon as the wind came round", "Who likes sailing?"),
+    Fact(
+        "{name} hinged a misprinted penny red into the last page of the album",
+        "Who likes collecting stamps?",
+    ),
+    Fact("{name} folded the paper crane forty times until the wings lay flat", "Who likes origami?"),
+    Fact("{name} ran through the scales on the black and white keys", "Who likes playing the piano?"),
+    Fact("{name} laced the boots and followed the red marks to the summit", "Who likes hiking?"),
+    Fact("{name} pitched the tent by the lake and lit the little stove", "Who likes camping?"),
+    Fact(
+        "{name} lowered the needle into the groove and put the sleeve back on the pile",
+        "Who likes listening to records?",
+    ),
+    Fact("{name} simmered the stock for a day and tasted the sauce once more", "Who likes cooking?"),
+    Fact("{name} guessed the last clue down and laid the pencil aside", "Who likes crossword puzzles?"),
+    Fact("{name} rode the swell until the board hit sand", "Who likes surfing?"),
+    Fact("{name} bowed to the opponent and threw him on the mat", "Who likes judo?"),
+)
+FAMILIES = (
+    Family(
+        "The parcel for {name} weighs {value} grams",
+        "How many grams does the parcel for {name} weigh?",
+        "How many grams do the parcels for {name} weigh?",
+        range(10_000, 100_000),
+    ),
+    Family(
+        "The telephone of {name} has the extension {value}",
+        "What is the telephone extension of {name}?",
+        "What are the telephone extensions of {name}?",
+        range(10_000, 100_000),
+    ),
+    Family(
+        "{name} keeps a savings book with the number {value}",
+        "What number does the savings book of {name} have?",
+        "What numbers do the savings books of {name} have?",
+        range(100_000, 1_000_000),
+    ),
+    Family(
+        "{name} travels on the bus with the pass {value}",
+        "With which pass does {name} travel on the bus?",
+        "With which passes does {name} travel on the bus?",
+        range(100_000, 1_000_000),
+    ),
+    Family(
+        "{name} painted a {value} on the wall of the hall",
+        "What did {name} paint on the wall of the hall?",
+        "What did {name} paint on the wall of the hall, one after another?",
+        (
+            "lobster", "raccoon", "jellyfish", "chipmunk", "centipede", "panda", "moose", "hamster",
+            "tarantula", "platypus", "mosquito", "reindeer",
+        ),
+    ),
+    Family(
+        "{name} had {value} for dessert",
+        "What did {name} have for dessert?",
+        "Which things did {name} have for dessert?",
+        (
+            "tiramisu", "sorbet", "custard", "pudding", "brownies", "trifle", "parfait", "strudel",
+            "baklava", "macaroons", "shortbread", "gingerbread",
+        ),
+    ),
+)
 PEOPLE_NAMES = (
-    "Anselm Garrow", "Bettina Stroud", "Clovis Harker", "Dorothea Lunn", "Emeric Falk",
-    "Freya Sundgren", "Gideonette Marlow", "Hubert Crane", "Imelda Rossi", "Jasper Wynne",
-    "Klara Mendel", "Lucian Prewitt", "Mirabel Foss", "Norbert Eklund", "Ottilie Grange",
-    "Percival Dunmore", "Rufina Salcedo", "Sylvester Booth", "Theodora Vance", "Ulrich Brandauer",
-    "Violetta Kemp", "Wendell Strand", "Xenia Petrov", "Yorick Halloran",
-)  # fmt: skip
+    "Anselm Garrow", "Bettina Stroud", "Clovis Harker", "Dorothea Lunn", "Emeric Falk", "Freya Sundgren",
+    "Gisela Marlow", "Hubert Cranwell", "Imelda Rossi", "Jarvis Wynne", "Klara Mendel", "Lucian Prewitt",
+    "Mirabel Foss", "Norbert Eklund", "Ottilie Grange", "Percival Dunmore", "Rufina Salcedo",
+    "Sylvester Boothby", "Theodora Vance", "Ulrich Brandauer", "Violetta Kemp", "Wendell Strand",
+    "Xenia Petrov", "Yorick Halloran", "Alvaro Pinto", "Blanka Urban", "Crispin Thwaite", "Dunja Babic",
+    "Ewan Lockhart", "Fabienne Roux", "Gerda Maas", "Hamza Yilmaz",
+)
 PEOPLE = Subject(
     names=PEOPLE_NAMES,
     openings=(
         "{name} is the youngest of five",
         "Nobody in the office has been there longer than {name}",
-        "{name} retired last autumn",
+        "{name} stopped work last autumn",
         "{name} speaks slowly and listens well",
+        "The doctor told {name} to rest",
+        "For a long time {name} had no fixed address",
     ),
     relations=(
         Relation(
             "{short} went to school in {value}",
-            "In which place did {name} go to school?",
-            ("Bergen", "Dublin", "Porto", "Lagos", "Kyoto", "Denver", "Zagreb", "Tallinn"),
+            "In which city did {name} go to school?",
+            (
+                "Bergen", "Dublin", "Porto", "Lagos", "Kyoto", "Denver", "Zagreb", "Tallinn", "Seville",
+                "Leipzig",
+            ),
         ),
         Relation(
             "{short} kept a tame {value} in the yard",
             "Which animal did {name} keep in the yard?",
-            ("hedgehog", "toucan", "badger", "otter", "alpaca", "kangaroo", "iguana", "flamingo"),
+            (
+                "hedgehog", "toucan", "otter", "alpaca", "kangaroo", "iguana", "flamingo", "koala", "lemur",
+                "skunk",
+            ),
         ),
         Relation(
-            "{short} has a weak spot for {value}",
-            "What does {name} have a weak spot for?",
-            ("marzipan", "lasagna", "popcorn", "pancakes", "liquorice", "sushi", "meringue", "goulash"),
+            "{short} has a weakness for {value}",
+            "For what does {name} have a weakness?",
+            (
+                "marzipan", "lasagna", "popcorn", "pancakes", "liquorice", "sushi", "meringue", "goulash",
+                "doughnuts", "caviar",
+            ),
         ),
         Relation(
             "{short} wrote a thesis on {value}",
             "On what did {name} write a thesis?",
             (
-                "glaciers",
-                "volcanoes",
-                "bacteria",
-                "railways",
-                "magnetism",
-                "inflation",
-                "plankton",
-                "acoustics",
+                "glaciers", "volcanoes", "bacteria", "railways", "magnetism", "inflation", "plankton",
+                "acoustics", "tsunamis", "dinosaurs",
             ),
         ),
         Relation(
-            "{short} travels to work by {value}",
-            "By what does {name} travel to work?",
+            "{short} commutes by {value}",
+            "By what does {name} commute?",
             (
-                "tram",
-                "scooter",
-                "motorcycle",
-                "helicopter",
-                "skateboard",
-                "hovercraft",
-                "gondola",
-                "rickshaw",
+                "tram", "scooter", "motorcycle", "helicopter", "skateboard", "hovercraft", "gondola",
+                "rickshaw", "unicycle", "submarine",
             ),
         ),
         Relation(
             "{short} grows {value} on the balcony",
             "What does {name} grow on the balcony?",
-            ("tomatoes", "lavender", "chilli", "basil", "strawberries", "zucchini", "tulips", "parsley"),
+            (
+                "tomatoes", "lavender", "chilli", "basil", "strawberries", "zucchini", "tulips", "parsley",
+                "daffodils", "rosemary",
+            ),
+        ),
+        Relation(
+            "{short} lost a {value} on the beach",
+            "What did {name} lose on the beach?",
+            (
+                "wristwatch", "wallet", "passport", "necklace", "flashlight", "harmonica", "bikini",
+                "frisbee", "laptop", "snorkel",
+            ),
         ),
     ),
 )
-POOL = Pool(
-    books=BOOKS,
-    names=NAMES,
-    facts=(
-        Fact(
-            "{name} came home with chalk on both hands and sore forearms from the wall", "Who likes climbing?"
-        ),
-        Fact("{name} tuned all four strings and rubbed rosin on the bow", "Who likes playing the violin?"),
-        Fact(
-            "{name} lost a bishop and then resigned after the queen was trapped", "Who likes playing chess?"
-        ),
-        Fact(
-            "{name} waited in the reeds with binoculars for the herons to return", "Who likes watching birds?"
-        ),
-        Fact(
-            "{name} polished the mirror and found the rings of Saturn after midnight", "Who likes astronomy?"
-        ),
-        Fact("{name} put the kiln at nine hundred degrees and glazed the bowls", "Who likes making pottery?"),
-        Fact("{name} cast on eighty stitches and finished the second sock", "Who likes knitting?"),
-        Fact("{name} checked the air in the tank and sank slowly past the reef", "Who likes diving?"),
-        Fact("{name} waxed both boards and took the first lift up to the snow", "Who likes skiing?"),
-        Fact("{name} mixed ochre with linseed oil and stretched a new canvas", "Who likes painting?"),
-        Fact("{name} patched the inner tube and oiled the chain before the long ride", "Who likes cycling?"),
-        Fact("{name} saddled the mare and cleaned her hooves", "Who likes riding horses?"),
-        Fact("{name} learned the steps of the tango in front of the tall mirror", "Who likes dancing?"),
-        Fact("{name} hoisted the jib as soon as the wind came round", "Who likes sailing?"),
-        Fact(
-            "{name} hinged a misprinted penny red into the last page of the album",
-            "Who likes collecting stamps?",
-        ),
-        Fact("{name} folded the paper crane forty times until the wings lay flat", "Who likes origami?"),
-    ),
-    families=(
-        Family(
-            "The parcel for {name} weighs {value} grams",
-            "How many grams does the parcel for {name} weigh?",
-            "How many grams do the parcels for {name} weigh?",
-            range(10_000, 100_000),
-        ),
-        Family(
-            "The telephone of {name} has the extension {value}",
-            "What is the telephone extension of {name}?",
-            "What are the telephone extensions of {name}?",
-            range(10_000, 100_000),
-        ),
-    ),
-    subjects=(PEOPLE,),
-)
+# fmt: on
+
+POOL = Pool(books=BOOKS, names=NAMES, facts=FACTS, families=FAMILIES, subjects=(PEOPLE,))
