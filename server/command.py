@@ -1,4 +1,4 @@
-"""The `ropeway` command: serve, model, plan, calibrate, init-config and ask.
+"""The `ropeway` command: serve, model, plan, calibrate, tune, init-config and ask.
 
 What is heavy (vLLM, transformers, the OpenAI client) is imported by the subcommand that needs it.
 """
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from server import init_options, plan_options
+from server import init_options, plan_options, tune_options
 
 SERVE_DESCRIPTION = """\
 Serves a model over the OpenAI API, with QGPM per request. Without MODEL it serves SmolLM2-135M-Instruct,
@@ -60,6 +60,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("plan", help="print what a model's layers do and what its cache holds")
     _add_calibrate(commands)
+    tuning = commands.add_parser(
+        "tune", help="search QGPM's defaults for one model", description=tune_options.DESCRIPTION
+    )
+    tune_options.add_options(tuning)
     init = commands.add_parser(
         "init-config",
         help="write a model whose layers differ in rotation and window",
@@ -209,6 +213,11 @@ def _run(parsed: argparse.Namespace) -> int:
             import server.calibrate
 
             return server.calibrate.run(parsed.model, parsed.out, samples=parsed.samples, seed=parsed.seed)
+        case "tune":
+            _check_engine()
+            import server.tune
+
+            return server.tune.run(parsed.model, parsed.out, parsed.minutes, parsed.seed, parsed.head_profile)
         case "init-config":
             return _init_config(parsed)
         case _:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from scipy import stats
 
@@ -45,10 +46,10 @@ class HeldOut:
         """The settings that go into the profile."""
         return self.challenger if self.changes else self.incumbent
 
-    @property
-    def chosen_gains(self) -> list[BlockGain]:
-        """Their gains against plain, block by block."""
-        return self.challenger_gains if self.changes else self.incumbent_gains
+    def gain(self, source: Literal["evidence", "heads"]) -> Gain | None:
+        """What the chosen settings add to plain; None where too few blocks tell."""
+        chosen = self.challenger_gains if self.changes else self.incumbent_gains
+        return interval([getattr(gain, source) for gain in chosen])
 
 
 def run(held_out: HeldOut, objective: Objective, goes_on: Callable[[], bool]) -> None:

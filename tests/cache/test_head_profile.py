@@ -43,7 +43,6 @@ TUNING: dict[str, Any] = {
     "kinds": ["single", "indirect"],
     "lengths": [500, 1000],
     "text": "a text",
-    "dtype": "bfloat16",
     "minutes": 40.0,
     "changed": True,
     "gain_evidence": {"mean": 1.5, "low": 0.5, "high": 2.5},

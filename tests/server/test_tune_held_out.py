@@ -30,7 +30,9 @@ def test_a_sure_gain_changes_the_defaults() -> None:
     assert held_out.chosen == OTHER
     assert held_out.difference is not None
     assert held_out.difference.mean == pytest.approx(1)
-    assert held_out.chosen_gains[0] == BlockGain(1 + FIRST_BLOCK + 1 - 0.5, -1 + FIRST_BLOCK + 1 - 0.5)
+    means = [held_out.gain("evidence"), held_out.gain("heads")]
+    blocks = FIRST_BLOCK + (MOST_BLOCKS - 1) / 2
+    assert [gain.mean for gain in means if gain is not None] == [1 + blocks + 1, -1 + blocks + 1]
 
 
 @pytest.mark.parametrize(("gain", "noise"), [(0.0, 0.5), (-1.0, 0.5), (0.5, 3.0)])
@@ -39,13 +41,16 @@ def test_without_a_gain_beyond_noise_the_incumbent_stays(gain: float, noise: flo
 
     assert not held_out.changes
     assert held_out.chosen == PACKAGE_DEFAULTS
-    assert held_out.chosen_gains == held_out.incumbent_gains
+    own = held_out.gain("evidence")
+    assert own is not None
+    assert own.mean == 1 + FIRST_BLOCK + (MOST_BLOCKS - 1) / 2
 
 
 def test_too_few_blocks_change_nothing() -> None:
     held_out = compared(gain=5, noise=0.1, blocks=FEWEST_BLOCKS - 1)
 
     assert held_out.difference is None
+    assert held_out.gain("heads") is None
     assert held_out.chosen == PACKAGE_DEFAULTS
 
 
@@ -53,7 +58,7 @@ def test_an_incumbent_that_is_best_is_measured_for_its_own_gain() -> None:
     held_out = compared(gain=1, noise=0, challenger=PACKAGE_DEFAULTS)
 
     assert not held_out.changes
-    assert len(held_out.chosen_gains) == MOST_BLOCKS
+    assert len(held_out.incumbent_gains) == MOST_BLOCKS
 
 
 def test_the_interval_is_students() -> None:

@@ -1,0 +1,287 @@
+"""`ropeway tune`: searches QGPM's defaults for one model and writes them into its head profile.
+
+A server of the model runs beside; candidates are measured by the log-probability of the answers of the
+project's own tuning samples. No sample of calibration or evaluation is among them.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+from tqdm import tqdm
+from transformers import AutoConfig, AutoTokenizer
+
+from cache import head_profile
+from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning, check_writable
+from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
+from server import haystack, start_defaults, tune_held_out, tune_search
+from server.child import running_server
+from server.haystack import SamplesError
+from server.likelihood import PROCESSOR, LikelihoodError
+from server.model_folder import ModelFolderError, model_folder
+from server.samples import KINDS
+from server.tune_held_out import HeldOut
+from server.tune_measure import SPLIT, Asked, Measure
+from server.tune_search import BlockGain, Objective, Search
+
+LENGTHS = (500, 1000, 2000)
+ROOM = 512  # tokens of template, question, instruction and answer beside the context
+HELD_OUT_SHARE = 0.3
+"""Of the time behind the server's start: what the comparison at the end may take."""
+SHOWN = 10
+SOURCES = ("evidence", "heads")
+MODEL = "tuned"
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n}/{total} s {postfix}"
+
+
+class TuningError(Exception):
+    """The model cannot be tuned; the message says why."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """What is left of the time; a step is begun only where one as long as the longest so far fits.
+
+    `end` is in the time of `now`, in seconds.
+    """
+
+    end: float
+    now: Callable[[], float] = time.monotonic
+    longest: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds until the end."""
+        return self.end - self.now()
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around a step."""
+        started = self.now()
+        yield
+        self.longest = max(self.longest, self.now() - started)
+
+    def allows(self, steps: int, kept_back: float = 0.0) -> bool:
+        """Whether so many steps fit before the last `kept_back` seconds."""
+        return steps * self.longest < self.left - kept_back
+
+
+def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) -> int:
+    """Tunes the model within the minutes and writes its head profile to `out`; returns the exit status.
+
+    `profile`: the head profile to start from, found where the server would find it by default. Prints the
+    candidates, also where the user interrupts the search; then nothing is written.
+    """
+    search = Search()
+    try:
+        check_writable(out)
+        folder = model_folder(model)
+        found = head_profile.find(folder, profile)
+        if found is None:
+            raise TuningError(f"{folder} has no head profile; make one with `ropeway calibrate`.")
+        held_out, tuned = tune(folder, found, minutes, seed, search)
+        tuned.save(out)
+    except KeyboardInterrupt:
+        _print(search)
+        print("ropeway: interrupted; nothing was compared on held-out samples or written.", file=sys.stderr)
+        return 130
+    except (
+        TuningError,
+        ModelFolderError,
+        SamplesError,
+        HeadProfileError,
+        LikelihoodError,
+        httpx.HTTPError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        _print(search)
+        print(f"ropeway: {error}", file=sys.stderr)
+        return 1
+    _print(search)
+    _print_result(held_out, tuned)
+    print(f"Written to {out}.")
+    return 0
+
+
+def tune(
+    folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search
+) -> tuple[HeldOut, HeadProfile]:
+    """Fills `search`, compares its best on held-out samples; the profile with the better defaults.
+
+    Ends within the minutes, the server's start included. Raises TuningError, SamplesError, LikelihoodError,
+    httpx's errors and RuntimeError (the server does not start).
+    """
+    clock = Clock(time.monotonic() + 60 * minutes)
+    lengths = _lengths(folder)
+    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock.left) as url:
+        client = httpx.AsyncClient(timeout=None)
+        asked = Asked(client, url, MODEL, AutoTokenizer.from_pretrained(folder))
+        measure = Measure(asked, lengths, seed)
+        try:
+            held_out = find(
+                lambda config, block: runner.run(measure.gain(config, block)),
+                profile.defaults,
+                seed,
+                clock,
+                search,
+            )
+        finally:
+            runner.run(client.aclose())
+    return held_out, tuned_profile(
+        profile, held_out, minutes, seed, lengths, len(measure.blocks) * len(KINDS)
+    )
+
+
+def tuned_profile(
+    profile: HeadProfile,
+    held_out: HeldOut,
+    minutes: float,
+    seed: int,
+    lengths: tuple[int, ...],
+    samples: int,
+) -> HeadProfile:
+    """The profile with the better defaults, and how they were found on so many samples in all.
+
+    Raises TuningError where too few were held out.
+    """
+    evidence, heads = held_out.gain("evidence"), held_out.gain("heads")
+    if evidence is None or heads is None:
+        raise TuningError(f"{minutes:g} minutes are too few to compare on held-out samples.")
+    tuning = Tuning(
+        samples=samples,
+        held_out=len(held_out.incumbent_gains) * len(KINDS),
+        split=SPLIT,
+        seed=seed,
+        kinds=KINDS,
+        lengths=lengths,
+        text=haystack.text_source(),
+        minutes=minutes,
+        changed=held_out.changes,
+        gain_evidence=evidence,
+        gain_heads=heads,
+    )
+    return replace(profile, defaults=held_out.chosen, tuning=tuning)
+
+
+def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, search: Search) -> HeldOut:
+    """Fills `search` and compares its best with the incumbent, before the clock's end.
+
+    Raises TuningError where there is no time for a single block.
+    """
+    kept_back = HELD_OUT_SHARE * clock.left
+    total = round(clock.left)
+    with tqdm(desc="tuning", total=total, bar_format=BAR) as bar:
+
+        def timed(config: QGPMConfig, block: int) -> BlockGain:
+            with clock.step():
+                gain = objective(config, block)
+            bar.set_postfix_str(_progress(search), refresh=False)
+            bar.update(total - round(clock.left) - bar.n)
+            return gain
+
+        tune_search.run(search, timed, _starts(incumbent), seed, lambda: clock.allows(1, kept_back))
+        best = search.best
+        if best is None:
+            raise TuningError("The time is too short to measure anything.")
+        held_out = HeldOut(incumbent, best.config)
+        tune_held_out.run(held_out, timed, lambda: clock.allows(2))
+    return held_out
+
+
+@contextmanager
+def _served(folder: Path, profile: HeadProfile, longest: int, seconds: float) -> Iterator[str]:
+    """The URL of a server of the model that can force answers, for contexts of so many tokens.
+
+    Raises RuntimeError where it is not ready within the seconds.
+    """
+    with tempfile.TemporaryDirectory(prefix="ropeway-tune-") as work:
+        heads = Path(work) / head_profile.FILE_NAME
+        profile.save(heads)
+        arguments = [
+            str(folder),
+            "--served-model-name", MODEL,
+            "--head-profile", str(heads),
+            "--logits-processors", PROCESSOR,
+            "--max-model-len", str(longest + ROOM),
+        ]  # fmt: skip
+        if start_defaults.on_cpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
+            arguments += ["--kv-cache-memory-bytes", start_defaults.CPU_CACHE]
+        with running_server(arguments, ready_within=seconds) as server:
+            yield server.url
+
+
+def _lengths(folder: Path) -> tuple[int, ...]:
+    window = int(AutoConfig.from_pretrained(folder).get_text_config().max_position_embeddings)
+    fitting = tuple(length for length in LENGTHS if length + ROOM <= window)
+    if not fitting:
+        raise TuningError(f"{folder} has a window of {window} tokens, too short for any sample.")
+    return fitting
+
+
+def _progress(search: Search) -> str:
+    best = search.best
+    shown = "" if best is None else f", best {best.mean:+.2f} nats on {len(best.gains)} blocks"
+    return f"{len(search.candidates)} candidates{shown}"
+
+
+def _starts(incumbent: QGPMConfig) -> list[QGPMConfig]:
+    """What is measured before anything is drawn: the defaults so far, the paper's, and two gentler ones."""
+    gentle = replace(PACKAGE_DEFAULTS, k_broad=24, k_sharp=12, t_broad=4.0, t_sharp=3.0, score_low=0.7)
+    gentlest = replace(gentle, score_low=0.9, stride_floor=0.5)
+    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, gentle, gentlest]))
+
+
+def _print(search: Search) -> None:
+    """The best candidates, the first, which are the defaults so far, and the best in a request's names."""
+    ranked, best = search.ranked(), search.best
+    if best is None:
+        return
+    first = search.candidates[0]
+    table = Table("blocks", "gain", "evidence", "heads", "settings", title=f"{len(ranked)} candidates")
+    for candidate in [*ranked[:SHOWN], *([first] if first in ranked[SHOWN:] else [])]:
+        gains = [candidate.mean, *(fmean(getattr(g, s) for g in candidate.gains) for s in SOURCES)]
+        note = " (the defaults so far)" if candidate is first else ""
+        cells = [str(len(candidate.gains)), *(f"{gain:+.2f}" for gain in gains)]
+        table.add_row(*cells, _shown_settings(candidate.config) + note)
+    Console().print(table)
+    print("Gains in nats against plain, averaged over kinds; candidates by the blocks that they passed.")
+    print(f"Best: {json.dumps(asdict(best.config))}")
+
+
+def _shown_settings(config: QGPMConfig) -> str:
+    return (
+        f"k {config.k_broad}/{config.k_sharp}, t {config.t_broad:g}/{config.t_sharp:g}, "
+        f"low {config.score_low:g}, floor {config.stride_floor:g}, anchor {config.anchor_ratio:g}, "
+        f"gate {config.gate_width:g}"
+    )
+
+
+def _print_result(held_out: HeldOut, profile: HeadProfile) -> None:
+    tuning, difference = profile.tuning, held_out.difference
+    assert tuning is not None  # where either is missing `tune` has raised
+    assert difference is not None
+    verb = "replace" if held_out.changes else "do not surely beat"
+    print(
+        f"The best candidate's settings {verb} the defaults so far: {_shown(difference)} "
+        f"on {tuning.held_out} held-out samples."
+    )
+    print(
+        f"The profile's defaults against plain: with gold evidence {_shown(tuning.gain_evidence)}, ", end=""
+    )
+    print(f"with heads {_shown(tuning.gain_heads)}.")
+
+
+def _shown(gain: Gain) -> str:
+    return f"{gain.mean:+.2f} nats [{gain.low:+.2f}, {gain.high:+.2f}]"

@@ -1,0 +1,118 @@
+"""What `ropeway tune` asks its server: how likely the answers of samples are, plainly and with QGPM."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+from typing import Any
+
+import httpx
+
+from positional.qgpm import QGPMConfig
+from server.evidence import evidence_overrides
+from server.likelihood import answer_ids, likelihood
+from server.samples import KINDS, Sample, Split, sample
+from server.tune_search import BlockGain
+
+SPLIT: Split = "tuning"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One sample of every kind, their answers' tokens and how likely they are plainly (nats)."""
+
+    samples: tuple[Sample, ...]
+    answers: tuple[list[int], ...]
+    plain: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom to ask: the server's `url`, the `model`'s name there and its `tokenizer`."""
+
+    client: httpx.AsyncClient
+    url: str
+    model: str
+    tokenizer: Any
+
+    def count_tokens(self, text: str) -> int:
+        """The tokens of a text that stands alone."""
+        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    async def logprob(self, asked: Sample, answer: Sequence[int], qgpm: Mapping[str, Any] | bool) -> float:
+        """The log-probability of an answer (nats) under the field `qgpm`."""
+        body = {"model": self.model, "messages": messages(asked), "qgpm": qgpm}
+        return (await likelihood(self.client, self.url, body, answer)).total
+
+
+@dataclass(slots=True)
+class Measure:
+    """The gains of settings on blocks of samples; a block is asked plainly once.
+
+    The lengths take turns within a block and from block to block. All requests of a step are sent together.
+    """
+
+    asked: Asked
+    lengths: tuple[int, ...]
+    seed: int
+    blocks: dict[int, Block] = field(default_factory=dict)
+
+    async def gain(self, config: QGPMConfig, number: int) -> BlockGain:
+        """What settings, were they the defaults, add on the block of a number, against plain.
+
+        The heads' relevance is read from the server's memo but for the first time. Raises LikelihoodError.
+        """
+        block = self.blocks[number] = self.blocks.get(number) or await self._block(number)
+        # The long ones first, so that the short ones fill the end.
+        order = sorted(range(len(KINDS)), key=lambda index: -block.samples[index].length)
+        fields: tuple[Callable[[Sample], dict[str, Any]], ...] = (
+            lambda one: with_evidence(config, one),
+            lambda one: with_heads(config, one),
+        )
+        logprobs = await asyncio.gather(
+            *(
+                self.asked.logprob(block.samples[index], block.answers[index], make(block.samples[index]))
+                for index in order
+                for make in fields
+            )
+        )
+        plain = [block.plain[index] for index in order]
+        evidence, heads = (
+            fmean(asked - before for asked, before in zip(logprobs[start::2], plain, strict=True))
+            for start in range(2)
+        )
+        return BlockGain(evidence, heads)
+
+    async def _block(self, number: int) -> Block:
+        samples = tuple(
+            sample(
+                SPLIT,
+                kind,
+                self.lengths[(number + index) % len(self.lengths)],
+                number * len(KINDS) + index,
+                self.seed,
+                self.asked.count_tokens,
+            )
+            for index, kind in enumerate(KINDS)
+        )
+        answers = tuple(answer_ids(self.asked.tokenizer, messages(one), one.answer) for one in samples)
+        plain = await asyncio.gather(
+            *(self.asked.logprob(one, ids, False) for one, ids in zip(samples, answers, strict=True))
+        )
+        return Block(samples, answers, tuple(plain))
+
+
+def messages(asked: Sample) -> list[dict[str, str]]:
+    """A sample's messages as a body holds them."""
+    return [{"role": role, "content": content} for role, content in asked.messages]
+
+
+def with_heads(config: QGPMConfig, asked: Sample) -> dict[str, Any]:
+    """The field `qgpm` under which the heads decide."""
+    return {"question": asked.question, "context": asked.context, **asdict(config)}
+
+
+def with_evidence(config: QGPMConfig, asked: Sample) -> dict[str, Any]:
+    """The field `qgpm` with gold evidence, K as it follows where `config` are the defaults."""
+    resolved = config.resolve(evidence_overrides({}, config, len(asked.evidence)))
+    return {**with_heads(resolved, asked), "evidence": list(asked.evidence)}
