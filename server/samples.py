@@ -63,7 +63,7 @@ def sample(
     not installed.
     """
     pool, draw = POOLS[split], random.Random(f"{split}/{kind}/{length}/{seed}/{number}")
-    depth = number * _DEPTH_STEP % DEPTHS / (DEPTHS - 1)
+    depth = even_depth(number)
     if kind == "qa":
         hidden = paragraphs(pool, length // 2, count_tokens, draw)
         context = haystack.interleave(
@@ -73,6 +73,16 @@ def sample(
         hidden = needles(pool, kind, draw)
         context = haystack.hide(hidden.texts, _hay(pool, hidden, length, count_tokens, draw), draw, depth)
     return _sample(kind, length, hidden, context)
+
+
+def even_depth(number: int) -> float:
+    """From 0 to 1 in steps of a tenth: eleven numbers in a row have all of them."""
+    return number * _DEPTH_STEP % DEPTHS / (DEPTHS - 1)
+
+
+def depth_of(evidence: str, context: str) -> float:
+    """Where the evidence starts in a longer context: 0 at its very start, 1 at its very end."""
+    return context.index(evidence) / (len(context) - len(evidence))
 
 
 def generate(
@@ -107,7 +117,6 @@ def _sample(kind: Kind, length: int, hidden: Needles, context: str) -> Sample:
     question = f"Question: {hidden.question}"
     told = zip(hidden.evidence, hidden.answers, strict=True)
     answers = tuple(answer for _, answer in sorted(told, key=lambda pair: context.index(pair[0])))
-    first = hidden.evidence[0]
     return Sample(
         kind=kind,
         length=length,
@@ -118,5 +127,5 @@ def _sample(kind: Kind, length: int, hidden: Needles, context: str) -> Sample:
         evidence=hidden.evidence,
         answer=", ".join(answers),
         answers=answers,
-        depth=context.index(first) / (len(context) - len(first)),
+        depth=depth_of(hidden.evidence[0], context),
     )
