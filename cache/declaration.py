@@ -60,6 +60,26 @@ def declarations(config: VllmConfig) -> tuple[Declaration, ...]:
     return tuple(_of_transformers(text, index, config) for index in range(text.num_hidden_layers))
 
 
+def check_windows(config: VllmConfig) -> None:
+    """Refuse layers whose type has a window that the rest of the configuration takes from them.
+
+    It is read from the configuration alone. Raises UnsupportedModelError, naming the first layer.
+    """
+    text = config.model_config.hf_text_config
+    kinds = None if text.model_type == MODEL_TYPE else getattr(text, "layer_types", None)
+    if not kinds or "sliding_attention" not in kinds:
+        return
+    found = f"layer {kinds.index('sliding_attention')} is of type sliding_attention, and "
+    if config.model_config.disable_sliding_window:
+        if text.model_type in (*_ROTATE_IN_WINDOWS, *_ROTATE_IN_WINDOWS_OR_ALL):
+            raise UnsupportedModelError(f"{found}would no longer rotate without its window")
+    elif getattr(text, "sliding_window", None) is None:
+        raise UnsupportedModelError(f"{found}its config has no sliding_window")
+    # transformers' masks would have the window, and its flash attention would not.
+    elif not getattr(text, "use_sliding_window", True):
+        raise UnsupportedModelError(f"{found}its config says that no window is used")
+
+
 def rotated_layers(text: Any) -> tuple[bool, ...]:
     """Whether each layer of a text configuration rotates."""
     if text.model_type == MODEL_TYPE:
@@ -82,7 +102,7 @@ def _of_our_own(architecture: Architecture, config: VllmConfig) -> tuple[Declara
 
 
 def _of_transformers(text: Any, index: int, config: VllmConfig) -> Declaration:
-    window, chunked = _window(text, index, config.model_config.disable_sliding_window)
+    window, chunked = _window(text, index)
     rotates = _rotates(text, index)
     return Declaration(
         _profile(text, index, config) if rotates else None,
@@ -108,32 +128,18 @@ def _kind(text: Any, index: int) -> str | None:
     return kinds[index] if kinds else None
 
 
-def _window(text: Any, index: int, disabled: bool) -> tuple[int | None, bool]:
-    """The window, and whether it is a chunk; `disabled`: vLLM was told to do without windows."""
+def _window(text: Any, index: int) -> tuple[int | None, bool]:
+    """The window, and whether it is a chunk."""
     match _kind(text, index):
         case "full_attention":
             return None, False
         case "chunked_attention":
             return text.attention_chunk_size, text.attention_chunk_size is not None
-        case "sliding_attention" | None as kind:
+        case "sliding_attention" | None:
             window = getattr(text, "sliding_window", None)
-            if kind is not None and not disabled:
-                _check_window(text, index, window)
             return None if window is None else tokens_seen(text.model_type, window), False
         case kind:
             raise UnsupportedModelError(f"layer {index} is of type {kind}: not covered")
-
-
-def _check_window(text: Any, index: int, window: int | None) -> None:
-    """Raises UnsupportedModelError where a layer's type has a window and the configuration has none."""
-    if window is None:
-        raise UnsupportedModelError(
-            f"layer {index} is of type sliding_attention, and its config has no sliding_window"
-        )
-    if not getattr(text, "use_sliding_window", True):
-        raise UnsupportedModelError(
-            f"layer {index} is of type sliding_attention, and its config says that no window is used"
-        )
 
 
 def _query_scale(text: Any, rotates: bool) -> QueryScale | None:

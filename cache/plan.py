@@ -15,7 +15,7 @@ from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionType
 
-from cache.declaration import Declaration, QueryScale, declarations
+from cache.declaration import Declaration, QueryScale, check_windows, declarations
 from cache.measurement import Measured, Rotation, measure
 from cache.rotary import stock_table
 from cache.unsupported import UnsupportedModelError
@@ -148,6 +148,7 @@ def refuse_by_name(config: VllmConfig) -> None:
     model = config.model_config
     if model.uses_mrope:
         raise UnsupportedModelError(f"{model.architecture} rotates by M-RoPE: not covered")
+    check_windows(config)
 
 
 def _check_attention(name: str, attention: nn.Module) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from transformers import AutoConfig
 
-from cache.declaration import Declaration, QueryScale, declarations
+from cache.declaration import Declaration, QueryScale, check_windows, declarations
 from cache.ropeway_config import RopewayConfig
 from cache.unsupported import UnsupportedModelError
 from tests.support.hybrids import PATTERNS
@@ -23,19 +23,26 @@ SIZE = {
 MIXED = ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]
 
 
-def declared(config: Any, length: int = 512, *, without_windows: bool = False) -> tuple[Declaration, ...]:
+def whole(config: Any, length: int = 512, *, without_windows: bool = False) -> Any:
     model = SimpleNamespace(
         hf_text_config=config, max_model_len=length, disable_sliding_window=without_windows
     )
-    whole: Any = SimpleNamespace(model_config=model)
-    return declarations(whole)
+    return SimpleNamespace(model_config=model)
 
 
-def of(model_type: str, **fields: Any) -> tuple[Declaration, ...]:
+def declared(config: Any, length: int = 512) -> tuple[Declaration, ...]:
+    return declarations(whole(config, length))
+
+
+def configured(model_type: str, **fields: Any) -> Any:
     given = {**SIZE, **fields}
     if model_type in ("cohere2", "exaone4"):
         del given["head_dim"]
-    return declared(AutoConfig.for_model(model_type, **given))
+    return AutoConfig.for_model(model_type, **given)
+
+
+def of(model_type: str, **fields: Any) -> tuple[Declaration, ...]:
+    return declared(configured(model_type, **fields))
 
 
 def rotates(layers: tuple[Declaration, ...]) -> list[bool]:
@@ -120,24 +127,41 @@ def test_a_window_without_layer_types_is_that_of_all_layers() -> None:
 
 @pytest.mark.parametrize("model_type", ["cohere2", "exaone4", "gemma3_text", "qwen2"])
 def test_a_type_that_has_a_window_contradicts_a_model_without(model_type: str) -> None:
-    """As transformers, which cannot make its mask."""
+    """transformers cannot make its mask, and vLLM sees all or breaks off."""
     why = "layer 0 is of type sliding_attention, and its config has no sliding_window"
     with pytest.raises(UnsupportedModelError, match=why):
-        of(model_type, sliding_window=None, layer_types=MIXED)
+        check_windows(whole(configured(model_type, sliding_window=None, layer_types=MIXED)))
 
 
 def test_a_window_that_is_not_to_be_used_contradicts_a_layers_type() -> None:
-    """smollm3: transformers' masks have the window, its flash attention has not."""
-    why = "layer 0 is of type sliding_attention, and its config says that no window is used"
+    fields: dict[str, Any] = {"sliding_window": 64, "use_sliding_window": False}
+    why = "layer 1 is of type sliding_attention, and its config says that no window is used"
     with pytest.raises(UnsupportedModelError, match=why):
-        of("smollm3", sliding_window=64, use_sliding_window=False, layer_types=MIXED)
+        check_windows(whole(configured("smollm3", layer_types=MIXED[::-1], **fields)))
 
 
-def test_vllm_may_be_told_to_do_without_windows() -> None:
-    config = AutoConfig.for_model("gemma3_text", **SIZE, sliding_window=64, layer_types=MIXED)
-    # That is how it leaves the configuration.
+def test_a_window_that_no_layer_has_contradicts_nothing() -> None:
+    full = ["full_attention"] * 4
+    fields: dict[str, Any] = {"sliding_window": 64, "use_sliding_window": False}
+    check_windows(whole(configured("smollm3", layer_types=full, **fields)))
+    check_windows(whole(configured("cohere2", layer_types=full, sliding_window=None)))
+
+
+@pytest.mark.parametrize(
+    ("model_type", "covered"), [("gemma3_text", True), ("cohere2", False), ("exaone4", False)]
+)
+def test_windows_may_be_switched_off_where_rotation_does_not_follow_them(
+    model_type: str, covered: bool
+) -> None:
+    config = configured(model_type, sliding_window=64, layer_types=MIXED)
+    # So vLLM leaves it, for the flag and for a window of 0.
     config.sliding_window = None
-    assert windows(declared(config, without_windows=True)) == [None] * 4
+    if covered:
+        check_windows(whole(config, without_windows=True))
+        assert windows(declared(config)) == [None] * 4
+    else:
+        with pytest.raises(UnsupportedModelError, match=r"layer 0 .* would no longer rotate"):
+            check_windows(whole(config, without_windows=True))
 
 
 def test_longrope_takes_its_factors_for_the_longest_request() -> None:
