@@ -106,6 +106,8 @@ def below(differences: ArrayLike) -> float:
     found = array[array != 0]  # a flipped 0 is the same 0, which only doubles the flips
     if found.size == 0:
         return 1.0
+    if found.size == 1:  # scipy flips two or more
+        return 0.5 if found[0] < 0 else 1.0
     tested = stats.permutation_test(
         (found,),
         np.mean,

@@ -24,8 +24,8 @@ def section(profile: HeadProfile | None, run: Run | None) -> Section:
         (
             f"The head profile of {profile.model} reads {heads}. Their joint mean reciprocal rank on "
             f"samples that did not choose them was {calibration.held_out_mrr:.3f} ({calibration.samples} "
-            f"samples, seed {calibration.seed}, {markdown.value(calibration.lengths)} tokens, "
-            f"{calibration.text}, {calibration.dtype}).",
+            f"samples; seed {calibration.seed}; {markdown.value(calibration.lengths)} tokens; "
+            f"{calibration.text}; {calibration.dtype}).",
             f"Defaults: {markdown.value(asdict(profile.defaults))}.",
             *_differs(profile, run),
             *_tuning(profile),

@@ -9,6 +9,9 @@ from loadtests.results.quality.ablations import ABLATIONS
 from loadtests.results.quality.numbers import COLUMNS, numbers
 
 OURS = ("gold", "qgpm")
+MODE = "reference"
+"""What stands for the mode where no server answered."""
+
 FEW = 20
 
 
@@ -38,6 +41,8 @@ def reading(cells: Cells) -> str:
     )
     if min(counts) < FEW:
         text += f" Intervals of fewer than {FEW} samples are too narrow: read them as hints."
+    if foreign := sorted({look(seen.method).label for seen in cells.run.observations if seen.mode == MODE}):
+        text += f" {', '.join(foreign)}: by a transformers model, beside the server's plain answers."
     return text
 
 

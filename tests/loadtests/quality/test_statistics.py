@@ -79,6 +79,10 @@ def test_few_differences_are_tested_by_every_flip_of_their_signs() -> None:
     assert below([1.0, 2.0, 3.0]) == 1.0
 
 
+def test_one_difference_is_as_likely_above_as_below() -> None:
+    assert (below([-3.0]), below([0.0, -3.0]), below([3.0])) == (0.5, 0.5, 1.0)
+
+
 def test_differences_of_nothing_say_nothing() -> None:
     assert below([0.0, 0.0]) == 1.0
     assert below([0.0, -1.0, -2.0, -3.0]) == below([-1.0, -2.0, -3.0])

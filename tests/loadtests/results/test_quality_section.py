@@ -133,3 +133,10 @@ def test_a_run_without_observations_says_so(tmp_path: Path) -> None:
 def test_without_a_run_the_section_says_how_to_make_one() -> None:
     assert "Not measured yet" in section(None).text
     assert "make quality" in section(None).text
+
+
+def test_what_no_server_answered_is_told_apart(tmp_path: Path) -> None:
+    lines = [line("plain", 0, -1.0), line("string", 0, -2.0, mode="reference")]
+    text = section(read(write(tmp_path / "quality.jsonl", setting(), *lines))).text
+    assert "STRING: by a transformers model," in text
+    assert "by a transformers model" not in section(read(result_files.quality(tmp_path / "own.jsonl"))).text
