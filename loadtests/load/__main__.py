@@ -18,12 +18,25 @@ from loadtests.load.target import TargetError, find
 async def measure(options: Options, client: httpx.Client, console: Console) -> Report:
     """Find the server, measure, and return what was found, also when interrupted. Raises TargetError."""
     stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    _stop_at_signals(stopping)
     session = Session(options, find(client, options.url, options.model), client, console, stopping)
     report = Report(session.setting())
     await session.measure(report)
     return report
+
+
+def _stop_at_signals(stopping: asyncio.Event) -> None:
+    """The first signal ends the measurement in order; a second one ends the process."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def stop() -> None:
+        stopping.set()
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -64,8 +64,9 @@ class Backend(OpenAIHTTPBackend):
     """Sends the body that each request carries; the tool's own can only vary its messages."""
 
     async def process_startup(self) -> None:
-        """Leave an interrupt to the parent, which stops its workers in order."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        """Leave signals to the parent, which stops its workers in order; killed, they leave locks behind."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         await super().process_startup()  # type: ignore[no-untyped-call]
 
     async def _prepare_resolve_request(

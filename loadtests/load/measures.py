@@ -33,17 +33,18 @@ class Rates:
     def of(answered: Sequence[Observation], at_once: int) -> "Rates":
         """Answers that ended after the first `at_once` of them, over the time from there to the last.
 
-        While the first ones run nothing can end yet, whatever the server's speed. Where no more than these
-        ended, all of them over the time from the first start.
+        While the first ones run nothing can end yet, whatever the server's speed. Answers that end together
+        do not make it faster than they were asked for. Where no more than the first ones ended, all of them
+        over the time from the first start.
         """
         by_end = sorted(answered, key=lambda seen: seen.ended)
-        if not by_end:
-            return Rates(0.0, 0.0)
         begun, counted = by_end[:at_once], by_end[at_once:]
-        since = begun[-1].ended
+        starts = sorted(seen.started for seen in answered)
         if not counted:
-            since, counted = min(seen.started for seen in begun), begun
-        seconds = by_end[-1].ended - since
+            counted = begun
+            seconds = by_end[-1].ended - starts[0] if by_end else 0.0
+        else:
+            seconds = max(by_end[-1].ended - begun[-1].ended, starts[-1] - starts[0])
         if seconds <= 0:
             return Rates(0.0, 0.0)
         return Rates(len(counted) / seconds, sum(seen.output_tokens for seen in counted) / seconds)

@@ -60,16 +60,20 @@ class Extent:
 
 @dataclass(slots=True)
 class _Clock:
-    """The tool's constraint: when no more is asked, and when nothing more is waited for."""
+    """The tool's constraint: when no more is asked, and when nothing more is waited for.
+
+    However long they take, `least` requests are asked.
+    """
 
     asking: float
     waiting: float
+    least: int
     stopping: asyncio.Event
 
     def __call__(self, state: SchedulerState, request: RequestInfo | None) -> SchedulerUpdateAction:
         elapsed = time.time() - state.start_time
         stopped = self.stopping.is_set()
-        enough = stopped or elapsed >= self.asking
+        enough = stopped or (elapsed >= self.asking and state.created_requests >= self.least)
         done = enough and state.processed_requests >= state.created_requests
         return SchedulerUpdateAction(
             request_queuing="stop" if enough else "continue",
@@ -87,8 +91,9 @@ async def run(
     """
     total = extent.total(arrival)
     asking = math.inf if total is not None else extent.seconds
-    planned = extent.seconds if arrival.value is None or total is None else total / arrival.value
-    waiting = math.inf if extent.requests is not None else 2 * planned + _DRAIN_SECONDS
+    waiting = math.inf
+    if arrival.open and extent.requests is None:
+        waiting = 2 * extent.seconds + _DRAIN_SECONDS
     began = time.time()
     ended = 0
     scheduler: Scheduler[GenerationRequest, GenerationResponse] = Scheduler()
@@ -97,7 +102,7 @@ async def run(
         backend=_backend(target),
         strategy=_strategy(arrival, seed),
         env=NonDistributedEnvironment(),
-        clock=_Clock(asking, waiting, stopping),
+        clock=_Clock(asking, waiting, extent.warm_up + _LEAST_REQUESTS, stopping),
     )
     try:
         async for response, request, info, _ in updates:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 _WIDTH = 150
+_FEW = 20
 _COLUMNS = (
     "scenario", "arrival", "n", "errors", "TTFT p50", "p99", "TPOT p50", "ITL p99", "e2e p50", "req/s",
     "tok/s", "goodput", "hits",
@@ -62,6 +63,10 @@ class Report:
                 for name, pool in pools.items()
             )
             console.print(f"cache at the end: {held}", highlight=False)
+        if few := sum(line["requests"] < _FEW for line in self.scenarios):
+            console.print(
+                f"{few} of the lines rest on fewer than {_FEW} requests: they say little. More --minutes do."
+            )
         if self.interrupted:
             console.print("Interrupted: the last line holds what had ended, and the rest was not measured.")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import platform
+import time
 import zlib
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -37,7 +38,7 @@ class Session:
         """Fill the report, and its file after every measurement."""
         scenarios = self._understood(report)
         phases = len(scenarios) * len(self.options.arrivals)
-        seconds = max(60 * self.options.minutes / max(phases, 1), _LEAST_SECONDS)
+        until = time.monotonic() + 60 * self.options.minutes
         form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
         with tqdm(total=phases, bar_format=form) as bar:
             for scenario in scenarios:
@@ -48,7 +49,10 @@ class Session:
                     arrival = wanted.settled(reached)
                     if arrival is None:
                         report.skipped[f"{scenario.name}, {wanted}"] = "no request was answered before it"
+                        bar.update()
                         continue
+                    # Phases that took longer than their share leave less to those after them.
+                    seconds = max((until - time.monotonic()) / (phases - bar.n), _LEAST_SECONDS)
                     line = await self._phase(scenario, arrival, seconds, bar)
                     report.scenarios.append(line)
                     if not arrival.open:
@@ -86,7 +90,9 @@ class Session:
                 scenarios.append(scenario)
             else:
                 report.skipped[asked.name] = reason
-                self.console.print(f"left out: {asked.name}: {reason}", highlight=False, markup=False)
+                self.console.print(
+                    f"left out: {asked.name}: {reason}", highlight=False, markup=False, soft_wrap=True
+                )
         return scenarios
 
     @property

@@ -32,6 +32,11 @@ def test_where_arrivals_outrun_the_server_the_rate_is_the_servers() -> None:
     assert Rates.of(seen, at_once=1).requests == pytest.approx(1 / 1.1)
 
 
+def test_answers_that_end_together_make_no_server_faster_than_it_was_asked() -> None:
+    seen = [_seen(number, float(number), seconds=10.0 - number) for number in range(5)]
+    assert Rates.of(seen, at_once=1).requests == pytest.approx(1.0)
+
+
 def test_few_answers_count_from_their_first_start() -> None:
     assert Rates.of([_seen(0, 10.0, 4.0), _seen(1, 10.0, 2.0)], at_once=4).requests == pytest.approx(0.5)
     assert Rates.of([], at_once=4).requests == 0.0
