@@ -1,13 +1,14 @@
-"""Attention under a warp without a rotation of every pair: one rotated product for each piece of it."""
+"""Attention under warps without a rotation of every pair: one rotated product for each piece of a warp."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
 from positional.phases import rotate, rotation_rows
-from positional.profile import Pairing, Profile
+from positional.profile import Profile
 from positional.warps import Warp
 
 BLOCK = 128
@@ -23,44 +24,26 @@ class _Turned:
     nearest: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """The cos | sin rows of a piece: [tokens, 2 × planes], or [heads, tokens, 2 × planes]."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    nearest: int
-    pairing: Pairing
-
-    def turn(self, query: torch.Tensor, key: torch.Tensor, head: int) -> _Turned:
-        """One head's queries and keys."""
-        query_rows, key_rows = (rows if rows.dim() == 2 else rows[head] for rows in (self.query, self.key))
-        return _Turned(
-            rotate(query, query_rows, self.pairing), rotate(key, key_rows, self.pairing), self.nearest
-        )
-
-
 def warped_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    warp: Warp,
+    warps: Sequence[Warp],
     profile: Profile,
     *,
     scale: float | None = None,
     block: int = BLOCK,
 ) -> torch.Tensor:
-    """Causal attention with the warp's displacements: [queries, heads, value width].
+    """Causal attention with the displacements of each head's warp: [queries, heads, value width].
 
     `query` [queries, heads, width], `key` [keys, kv_heads, width], `value` [keys, kv_heads, value width] are
     unrotated. Keys are those of all tokens from the first on, queries those of the last tokens; heads share
     kv heads in groups of neighbours. `scale`: width^−½ by default. Logits exist for `block` queries at once.
     """
-    rows_of_pieces = _rows(query, key, warp, profile)
     group = query.shape[1] // key.shape[1]
     output = value.new_empty(len(query), query.shape[1], value.shape[-1])
-    for head in range(query.shape[1]):
-        turned = _turned(query, key, head, rows_of_pieces, scale)
+    for head, warp in enumerate(warps):
+        turned = _turned(query[:, head], key[:, head // group], warp, profile, scale)
         read = value[:, head // group].contiguous()
         for start in range(0, len(query), block):
             rows = range(start, min(start + block, len(query)))
@@ -72,31 +55,42 @@ def warped_attention(
 def last_weights(
     query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile, *, scale: float | None = None
 ) -> torch.Tensor:
-    """What the last token reads of every key: [heads, keys]; arguments as in `warped_attention`."""
-    query = query[-1:]
-    rows_of_pieces = _rows(query, key, warp, profile)
-    heads = range(query.shape[1])
-    return torch.cat([_weights(_turned(query, key, head, rows_of_pieces, scale), range(1)) for head in heads])
-
-
-def _rows(query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile) -> list[_Rows]:
-    places = torch.arange(len(key))
-
-    def rows(positions: torch.Tensor) -> torch.Tensor:
-        return rotation_rows(positions[..., None], profile, query.dtype).to(query.device)
-
-    return [
-        _Rows(rows(piece.queries), rows(piece.keys), piece.nearest, profile.pairing)
-        for piece in warp.pieces(places[len(key) - len(query) :], places)
-    ]
+    """What the last token reads of every key by one warp: [heads, keys]; else as in `warped_attention`."""
+    group = query.shape[1] // key.shape[1]
+    heads = (
+        _turned(query[-1:, head], key[:, head // group], warp, profile, scale)
+        for head in range(query.shape[1])
+    )
+    return torch.cat([_weights(turned, range(1)) for turned in heads])
 
 
 def _turned(
-    query: torch.Tensor, key: torch.Tensor, head: int, pieces: Sequence[_Rows], scale: float | None
+    query: torch.Tensor, key: torch.Tensor, warp: Warp, profile: Profile, scale: float | None
 ) -> list[_Turned]:
-    scaled = query[:, head] * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    own_key = key[:, head // (query.shape[1] // key.shape[1])]
-    return [piece.turn(scaled, own_key, head) for piece in pieces]
+    """One head's `query` [queries, width] and `key` [keys, width] by each piece."""
+    query = query * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    pieces = _rows(warp, len(key), len(query), profile, query.dtype, query.device)
+    return [
+        _Turned(rotate(query, query_rows, profile.pairing), rotate(key, key_rows, profile.pairing), nearest)
+        for query_rows, key_rows, nearest in pieces
+    ]
+
+
+# Every layer asks for the same.
+@lru_cache(maxsize=64)
+def _rows(
+    warp: Warp, keys: int, queries: int, profile: Profile, dtype: torch.dtype, device: torch.device
+) -> list[tuple[torch.Tensor, torch.Tensor, int]]:
+    """The cos | sin rows of queries and keys by each piece, and from which distance on it holds."""
+    places = torch.arange(keys)
+
+    def rows(positions: torch.Tensor) -> torch.Tensor:
+        return rotation_rows(positions[:, None], profile, dtype).to(device)
+
+    return [
+        (rows(piece.queries), rows(piece.keys), piece.nearest)
+        for piece in warp.pieces(places[keys - queries :], places)
+    ]
 
 
 def _weights(turned: Sequence[_Turned], rows: range) -> torch.Tensor:

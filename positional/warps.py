@@ -3,7 +3,7 @@
 RoPE turns the score of a query at i and a key at j by i − j. A warp puts another displacement there,
 whatever the question is. By STRING and Self-Extend it depends on the pair, so that no one position a token
 gives it; by Ms-PoE on the query's head, while heads share keys. No cached key fits any of them: nothing here
-is served.
+is served. A warp is of one head.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class WarpError(ValueError):
 class Piece:
     """Where tokens stand for pairs at least `nearest` tokens apart; their displacement is the difference.
 
-    `queries` [queries] and `keys` [keys] float64, or [heads, queries] and [heads, keys].
+    `queries` float64 [queries], `keys` float64 [keys].
     """
 
     queries: torch.Tensor
@@ -37,6 +37,10 @@ class Piece:
 class Warp(Protocol):
     """A rule for displacements that on each range of distances is a difference of positions."""
 
+    def __hash__(self) -> int:
+        """Warps are values: equal ones turn alike."""
+        ...
+
     def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
         """The pieces from near to far, the first at 0; a pair takes the last that it is far enough for.
 
@@ -46,18 +50,12 @@ class Warp(Protocol):
 
 
 def displacement(warp: Warp, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """What RoPE turns each pair by: float64 [queries, keys] or [heads, queries, keys].
-
-    Only pairs whose key is not behind the query are meant.
-    """
+    """What RoPE turns each pair by: float64 [queries, keys], of use where the key is not behind the query."""
     distance = queries[:, None] - keys[None, :]
-    first, *farther = (
-        (piece.nearest, piece.queries[..., :, None] - piece.keys[..., None, :])
-        for piece in warp.pieces(queries, keys)
-    )
-    result = first[1]
-    for nearest, difference in farther:
-        result = torch.where(distance >= nearest, difference, result)
+    result = distance.double()
+    for piece in warp.pieces(queries, keys):
+        far = distance >= piece.nearest
+        result = torch.where(far, piece.queries[:, None] - piece.keys[None, :], result)
     return result
 
 
@@ -140,33 +138,32 @@ class SelfExtend:
 
 
 @dataclass(frozen=True, slots=True)
-class MsPoe:
-    """(i − j) / r of each head h (Ms-PoE: Zhang et al. 2024, section 3); `ratios`: r by query head.
+class Scaled:
+    """(i − j) / r (position interpolation: Chen et al. 2023), by which Ms-PoE warps each head.
 
     Raises WarpError.
     """
 
-    ratios: tuple[float, ...]
+    ratio: float
 
     def __post_init__(self) -> None:
-        if not all(ratio > 0 for ratio in self.ratios):
-            raise WarpError("ratios", self.ratios, "must be positive")
-
-    @staticmethod
-    def ordered(awareness: torch.Tensor, low: float = 1.2, high: float = 1.8) -> "MsPoe":
-        """Evenly spaced ratios, the lowest for the head with the highest awareness (eq. 2, algorithm 1).
-
-        `awareness` [heads] by `position_awareness`; heads of equal awareness stay in order.
-        """
-        order = awareness.argsort(descending=True, stable=True)
-        ratios = torch.empty(len(awareness), dtype=torch.float64)
-        ratios[order.cpu()] = torch.linspace(low, high, len(awareness), dtype=torch.float64)
-        return MsPoe(tuple(ratios.tolist()))
+        if not self.ratio > 0:
+            raise WarpError("ratio", self.ratio, "must be positive")
 
     def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
-        """One piece, with positions of each head's own."""
-        ratios = torch.tensor(self.ratios, dtype=torch.float64, device=queries.device)[:, None]
-        return (Piece(queries / ratios, keys / ratios),)
+        """One piece."""
+        return (Piece(queries.double() / self.ratio, keys.double() / self.ratio),)
+
+
+def ms_poe(awareness: torch.Tensor, low: float = 1.2, high: float = 1.8) -> tuple[Scaled, ...]:
+    """The warp of each head: evenly spaced ratios, the lowest for the most aware (Ms-PoE: Zhang et al. 2024).
+
+    Its eq. 2 and algorithm 1. `awareness` [heads] by `position_awareness`; equal ones stay in order.
+    """
+    order = awareness.argsort(descending=True, stable=True)
+    ratios = torch.linspace(low, high, len(awareness), dtype=torch.float64).tolist()
+    by_head = dict(zip(order.tolist(), ratios, strict=True))
+    return tuple(Scaled(by_head[head]) for head in range(len(awareness)))
 
 
 def position_awareness(weights: torch.Tensor, threshold: float = 3.0) -> torch.Tensor:

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from positional.warps import (
-    MsPoe,
     Plain,
+    Scaled,
     SelfExtend,
     String,
     Warp,
     WarpError,
     displacement,
+    ms_poe,
     position_awareness,
 )
 
@@ -83,17 +84,15 @@ def test_self_extend_changes_prompts_inside_the_window_too() -> None:
         SelfExtend.at(8000, 1024)
 
 
-def test_ms_poe_divides_distances_by_the_heads_ratio() -> None:
-    places = torch.arange(7)
-    tables = displacement(MsPoe((1.0, 2.0)), places, places)
-    assert tables[0, 6].tolist() == [6, 5, 4, 3, 2, 1, 0]
-    assert tables[1, 6].tolist() == [3, 2.5, 2, 1.5, 1, 0.5, 0]
+def test_scaled_divides_distances() -> None:
+    assert last_row(Scaled(1.0), 7) == [6, 5, 4, 3, 2, 1, 0]
+    assert last_row(Scaled(2.0), 7) == [3, 2.5, 2, 1.5, 1, 0.5, 0]
 
 
 def test_ms_poe_leaves_the_most_aware_heads_nearest_to_plain() -> None:
     awareness = torch.tensor([0.1, 0.3, 0.1, 0.2], dtype=torch.float64)
-    assert MsPoe.ordered(awareness).ratios == pytest.approx((1.6, 1.2, 1.8, 1.4))
-    assert MsPoe.ordered(torch.ones(1)).ratios == (1.2,)
+    assert [warp.ratio for warp in ms_poe(awareness)] == pytest.approx([1.6, 1.2, 1.8, 1.4])
+    assert ms_poe(torch.ones(1)) == (Scaled(1.2),)
 
 
 def test_awareness_is_the_share_of_keys_far_above_the_mean() -> None:
@@ -104,11 +103,11 @@ def test_awareness_is_the_share_of_keys_far_above_the_mean() -> None:
     assert position_awareness(on_the_threshold[None]).tolist() == pytest.approx([1 / 6])
 
 
-@pytest.mark.parametrize("warp", [Plain(), String(9, 3), SelfExtend(3, 4), MsPoe((1.2, 1.8))])
-def test_neighbours_stay_in_order_and_a_token_stands_at_itself(warp: Any) -> None:
-    for pairs in table(warp, 40).reshape(-1, 40, 40):
-        assert pairs.diagonal().eq(0).all()
-        assert (pairs[-1, -3:-1] > pairs[-1, -2:]).all()
+@pytest.mark.parametrize("warp", [Plain(), String(9, 3), SelfExtend(3, 4), Scaled(1.8)])
+def test_neighbours_stay_in_order_and_a_token_stands_at_itself(warp: Warp) -> None:
+    pairs = table(warp, 40)
+    assert pairs.diagonal().eq(0).all()
+    assert (pairs[-1, -3:-1] > pairs[-1, -2:]).all()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_neighbours_stay_in_order_and_a_token_stands_at_itself(warp: Any) -> Non
         (lambda: String(3, 3), "shift"),
         (lambda: SelfExtend(0, 4), "group"),
         (lambda: SelfExtend(2, 0), "window"),
-        (lambda: MsPoe((1.2, 0.0)), "ratios"),
+        (lambda: Scaled(0.0), "ratio"),
     ],
 )
 def test_a_warp_that_cannot_be_is_refused(make: Any, field: str) -> None:
