@@ -52,13 +52,14 @@ def read(args: Namespace, lengths: Sequence[int]) -> dict[str, Any]:
     Raises UnsupportedModelError, StartError and FlagError.
     """
     config, _ = configured(AsyncEngineArgs.from_cli_args(args), head_profile(args), args)
-    longest = config.model_config.max_model_len
-    if too_long := [length for length in lengths if length > longest]:
-        raise FlagError("--lengths", f"{too_long[0]} tokens are more than --max-model-len, {longest}")
     try:
         layers, pool = _measured(config)
     except ValueError as error:
         raise StartError(f"{args.model} cannot be loaded: {error}") from error
+    # Not earlier: `--max-model-len -1` becomes what the cache has room for.
+    longest = config.model_config.max_model_len
+    if too_long := [length for length in lengths if length > longest]:
+        raise FlagError("--lengths", f"{too_long[0]} tokens are more than --max-model-len, {longest}")
     groups = {layer: group for group in pool.groups for layer in group.layers}
     for layer in layers["layers"]:
         group = groups[layer["layer"]]

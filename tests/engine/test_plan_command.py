@@ -78,6 +78,17 @@ def test_a_request_uses_the_cache_that_was_planned(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_the_longest_length_is_what_memory_allows_where_that_is_asked_for(tmp_path: Path) -> None:
+    model = make_hybrid("3:1", tmp_path, window=256)
+    small = ("--max-model-len", "-1", "--kv-cache-memory-bytes", "8M")
+    *_, longest = told(model, *small)["cache"]["lengths"]
+    assert 1024 < longest["tokens"] < 16_384
+    assert longest["requests"] >= 1
+    ended = said(model, *small, "--lengths", str(longest["tokens"] + 1))
+    assert f"tokens are more than --max-model-len, {longest['tokens']}" in ended.stderr
+
+
+@pytest.mark.long
 def test_a_plan_is_a_table_where_no_json_is_wanted(tmp_path: Path) -> None:
     ended = said(make_hybrid("partial", tmp_path))
     assert ended.returncode == 0, ended.stderr
