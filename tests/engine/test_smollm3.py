@@ -70,33 +70,19 @@ def test_the_plan_is_that_of_the_flags(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("length", [WINDOW - 1, WINDOW, WINDOW + 1, 3 * WINDOW])
-def test_prompts_around_the_window(length: int, engine: Engine, oracle: Oracle) -> None:
-    """Those of three windows come in chunks, whose borders are not the window's."""
+def test_prompts_around_the_window_cold_and_warm(length: int, engine: Engine, oracle: Oracle) -> None:
     case = Case(length, length)
-    assert engine.answer(case.plain()).logprobs == oracle.plain(case)
+    cold, warm = (engine.answer(case.plain()) for _ in range(2))
+    assert cold.logprobs == warm.logprobs == oracle.plain(case)
+    assert (cold.cached, warm.cached) == (0, (length - 1) // 32 * 32)
 
 
-def test_decoding_across_the_border_of_the_window(engine: Engine, oracle: Oracle) -> None:
-    case = Case(1, WINDOW - 8, forced=2 * WINDOW, begin=1)
-    assert engine.answer(case.plain()).logprobs == oracle.plain(case)
-
-
-def test_a_prompt_again_hits_all_its_full_blocks(engine: Engine, oracle: Oracle) -> None:
-    case = Case(2, 3 * WINDOW)
-    assert engine.answer(case.plain()).cached == 0
-    again = engine.answer(case.plain())
-    assert again.cached == 128
-    assert again.logprobs == oracle.plain(case)
-
-
-def test_preempted_requests_go_on_as_if_undisturbed(engine: Engine, oracle: Oracle) -> None:
-    cases = [Case(5, 3 * WINDOW, forced=30), Case(6, WINDOW - 5, forced=30), Case(7, 250, forced=10)]
-    answers = engine.run(*(case.plain() for case in cases), preempt_before=(2, 5, 9, 15, 24))
-    assert [answer.logprobs for answer in answers] == [oracle.plain(case) for case in cases]
-
-
-def test_moved_and_plain_requests_in_one_batch(engine: Engine, oracle: Oracle) -> None:
+def test_preempted_requests_that_decode_across_the_window_beside_moved_ones(
+    engine: Engine, oracle: Oracle
+) -> None:
+    crossing = Case(1, WINDOW - 8, forced=2 * WINDOW, begin=1)
     moved, plain = Case(8, 200, forced=40), Case(9, 150, forced=40)
-    answers = engine.run(moved.moved(), plain.plain(at=1))
-    assert [answer.logprobs for answer in answers] == [oracle.moved(moved), oracle.plain(plain)]
-    assert answers[0].logprobs != oracle.plain(moved)
+    answers = engine.run(crossing.plain(), moved.moved(), plain.plain(at=1), preempt_before=(2, 5, 9, 15, 24))
+    expected = [oracle.plain(crossing), oracle.moved(moved), oracle.plain(plain)]
+    assert [answer.logprobs for answer in answers] == expected
+    assert answers[1].logprobs != oracle.plain(moved)
