@@ -11,6 +11,7 @@ from rich.table import Table
 
 _WIDTH = 150
 _FEW = 20
+_MOST_PARTS = 3
 _COLUMNS = (
     "scenario", "arrival", "n", "errors", "TTFT p50", "p99", "TPOT p50", "ITL p99", "e2e p50", "req/s",
     "tok/s", "goodput", "hits",
@@ -50,10 +51,13 @@ class Report:
         table = Table(*_COLUMNS)
         for line in self.scenarios:
             table.add_row(*_row(line))
+            if 1 < len(line["parts"]) <= _MOST_PARTS:
+                for name, part in line["parts"].items():
+                    table.add_row(f"  {name}", "", str(part["requests"]), "", *_latencies(part))
         console.print(table)
         for line in self.scenarios:
             for kind, count in line["errors"].items():
-                text = f"errors of {line['name']}: {count} of {kind}"
+                text = f"errors of {line['name']}, {line['arrival']['text']}: {count} of {kind}"
                 console.print(text, highlight=False, markup=False)
         for name, reason in self.skipped.items():
             console.print(f"left out: {name}: {reason}", highlight=False, markup=False)
@@ -78,16 +82,17 @@ def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
         line["arrival"]["text"],
         str(line["requests"]),
         str(sum(line["errors"].values())),
-        _seconds(line["ttft"], "p50"),
-        _seconds(line["ttft"], "p99"),
-        _seconds(line["tpot"], "p50"),
-        _seconds(line["itl"], "p99"),
-        _seconds(line["e2e"], "p50"),
+        *_latencies(line),
         f"{line['requests_per_second']:.2f}",
         f"{line['output_tokens_per_second']:.1f}",
         f"{goodput['requests_per_second']:.2f}/s, {goodput['share']:.0%}",
         "-" if hits is None else f"{hits:.0%}",
     )
+
+
+def _latencies(line: Mapping[str, Any]) -> tuple[str, ...]:
+    shown = (("ttft", "p50"), ("ttft", "p99"), ("tpot", "p50"), ("itl", "p99"), ("e2e", "p50"))
+    return tuple(_seconds(line[name], which) for name, which in shown)
 
 
 def _seconds(spread: Mapping[str, float], which: str) -> str:

@@ -1,4 +1,4 @@
-"""A chat server over real HTTP that answers exactly as late as it is told, and fails as often."""
+"""An OpenAI server over real HTTP that answers exactly as late as it is told, and fails as often."""
 
 import json
 import threading
@@ -86,7 +86,8 @@ def serving(known: Known) -> Iterator[str]:
             self.wfile.write(b"data: [DONE]\n\n")
 
         def _send(self, delta: Mapping[str, Any], **more: Any) -> None:
-            self._write({"id": "c", "choices": [{"index": 0, "delta": delta, **more}]})
+            said = {"delta": delta} if "/chat/" in self.path else {"text": delta.get("content", "")}
+            self._write({"id": "c", "choices": [{"index": 0, **said, **more}]})
 
         def _write(self, event: Mapping[str, Any]) -> None:
             self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())

@@ -118,7 +118,7 @@ def test_it_ends_with_a_table_and_the_errors_by_kind(uneven: dict[str, Any]) -> 
     row = next(line for line in uneven["printed"].splitlines() if "plain" in line)
     for cell in ("constant, 8/s", "42", "87%"):
         assert cell in row
-    assert "errors of plain: 3 of HTTP 503" in uneven["printed"]
+    assert "errors of plain, constant, 8/s: 3 of HTTP 503" in uneven["printed"]
 
 
 def test_poisson_arrivals_are_uneven_and_constant_ones_are_not(tmp_path: Path) -> None:
@@ -142,6 +142,16 @@ def test_errors_are_counted_by_their_kind(tmp_path: Path) -> None:
     [line] = _measured(known, tmp_path, *options)["scenarios"]
     assert line["requests"] == 2
     assert line["errors"] == {"HTTP 503": 1, "in the stream: the engine died": 1, "no text": 1}
+
+
+def test_completions_are_measured_where_there_is_no_chat(tmp_path: Path) -> None:
+    known = Known(FIRST_TOKEN, PER_TOKEN, refused=("messages",))
+    options = ("--arrival", "concurrency=2", "--warm-up", "2", "--requests", "4")
+    content = _measured(known, tmp_path, *options)
+    assert content["setting"]["endpoint"] == "/v1/completions"
+    [line] = content["scenarios"]
+    assert line["ttft"]["mean"] == pytest.approx(FIRST_TOKEN, rel=WITHIN)
+    assert line["tpot"]["mean"] == pytest.approx(PER_TOKEN, rel=WITHIN)
 
 
 def test_an_interrupted_run_keeps_and_prints_what_had_ended(tmp_path: Path) -> None:
