@@ -3,7 +3,6 @@
 import asyncio
 import json
 import shlex
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from rich.console import Console
 from tqdm import tqdm
 
 from loadtests.asker import REUSE_TOKENS, Asker, hit_rate
+from loadtests.interruption import interruptible
 from loadtests.machine import machine, versions
 from loadtests.measurements import Sizes, measurements
 from loadtests.memory import RequestCoordinates, Shadow, resident_bytes
@@ -132,14 +132,13 @@ def setting(options: Options, rounds: int) -> dict[str, Any]:
 def main(arguments: Sequence[str]) -> int:
     """Run the rounds, print; 0 if every promise holds, `INTERRUPTED` where a signal ended it."""
     options = Options.parse(arguments)
-    # Ends the same way as by Ctrl-C, so that the servers end too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     bench = Bench(options, options.model or str(default_model.fetch()), tqdm(total=0, unit="step"))
     interrupted = False
     try:
-        for number in range(options.rounds):
-            bench.run_round(number)
-            _save(bench)
+        with interruptible():
+            for number in range(options.rounds):
+                bench.run_round(number)
+                _save(bench)
     except KeyboardInterrupt:
         interrupted = True
     finally:

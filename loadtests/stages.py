@@ -6,7 +6,11 @@ from dataclasses import dataclass
 import httpx
 
 STAGES = ("locate", "score", "collect", "maps", "answer", "other")
-"""In the order in which they happen; `score` without `collect`, which a record counts into it."""
+"""In the order in which they happen.
+
+`score` is without `collect`, which a record counts into it. `maps` makes the coordinates that the request
+carries; the rows that a worker computes of them, step by step, are a part of `answer`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
