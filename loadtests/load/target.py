@@ -117,8 +117,8 @@ class Hits:
     @staticmethod
     def read(client: httpx.Client, url: str) -> "Hits | None":
         """From vLLM's `/metrics`, None where there is nothing of the kind."""
-        response = client.get(f"{url}/metrics")
-        if not response.is_success:
+        response = _told(client, f"{url}/metrics")
+        if response is None:
             return None
         found = {_QUERIES: 0.0, _HITS: 0.0}
         seen = False
@@ -138,11 +138,20 @@ class Hits:
 
 def cache_bytes(client: httpx.Client, url: str) -> dict[str, dict[str, int]] | None:
     """By pool of `GET /v1/cache`: bytes in all, and those that hold keys now; None on other servers."""
-    response = client.get(f"{url}/v1/cache")
-    if not response.is_success:
+    response = _told(client, f"{url}/v1/cache")
+    if response is None:
         return None
     pools = {}
     for pool in response.json()["pools"]:
         held = sum(group["bytes_used"] + group["bytes_cached"] for group in pool["groups"])
         pools[str(pool["name"])] = {"total": int(pool["bytes_total"]), "held": int(held)}
     return pools
+
+
+def _told(client: httpx.Client, address: str) -> httpx.Response | None:
+    """What a server says there; None where it says nothing, or is gone since."""
+    try:
+        response = client.get(address)
+    except httpx.HTTPError:
+        return None
+    return response if response.is_success else None

@@ -85,3 +85,11 @@ def test_hits_are_read_from_metrics_over_all_engines() -> None:
 def test_a_server_without_such_metrics_has_no_hits() -> None:
     with serving(Known(0.0, 0.0)) as url, httpx.Client() as client:
         assert Hits.read(client, url) is None
+
+
+def test_a_server_that_is_gone_tells_nothing_and_breaks_nothing() -> None:
+    with serving(Known(0.0, 0.0, fields=True)) as url:
+        pass
+    with httpx.Client() as client:
+        assert Hits.read(client, url) is None
+        assert cache_bytes(client, url) is None
