@@ -1,0 +1,101 @@
+"""One sample by one method, over HTTP: a greedy answer, then the gold answer forced under the same prompt."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from loadtests.quality.grading import share_found
+from loadtests.quality.methods import METHODS, QGPM
+from loadtests.quality.observations import Key, Observation
+from server.likelihood import LikelihoodError, answer_ids, likelihood
+from server.samples import Sample
+
+ANSWER_TOKENS = 40
+"""The longest greedy answer; the gold ones take at most 30 tokens."""
+
+SHOWN = 80
+"""Characters of an output that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Whom to ask: the server's `url`, the `model`'s name there and its `tokenizer`."""
+
+    client: httpx.AsyncClient
+    url: str
+    model: str
+    tokenizer: Any
+
+    async def observe(self, sample: Sample, key: Key) -> Observation | None:
+        """Asks twice; the second request finds the first one's blocks.
+
+        None where the method needs evidence and the sample has none. Raises LikelihoodError, naming the
+        sample, where the server refuses, and httpx's errors.
+        """
+        method = METHODS[key.method]
+        if method.evidence and not sample.evidence:
+            return None
+        started = time.perf_counter()
+        body = {"model": self.model, **method.body(sample)}
+        gold = answer_ids(self.tokenizer, body["messages"], sample.answer)
+        greedy = await self._post("/v1/chat/completions", {**body, **_GREEDY}, key)
+        output: str = greedy["choices"][0]["message"]["content"] or ""
+        found = await likelihood(self.client, self.url, body, gold)
+        record = (await self.client.get(f"{self.url}/v1/requests/{found.request_id}")).json()
+        seconds = time.perf_counter() - started
+        rank = await self._evidence_rank(sample, body, key) if key.method == QGPM else None
+        return Observation(
+            task=key.task,
+            length=key.length,
+            number=key.number,
+            depth=sample.depth,
+            method=key.method,
+            logprob=found.total,
+            tokens=len(gold),
+            correct=share_found(output, sample.answers),
+            output=output[:SHOWN],
+            prompt_tokens=found.prompt_tokens,
+            cached_tokens=found.cached_tokens,
+            mode=record["mode"],
+            reason=record.get("reason"),
+            evidence_rank=rank,
+            seconds=round(seconds, 3),
+        )
+
+    async def _evidence_rank(self, sample: Sample, body: Mapping[str, Any], key: Key) -> int | None:
+        found = await self._post("/v1/qgpm/relevance", body, key)
+        return best_rank(found["sentences"], sample.evidence)
+
+    async def _post(self, path: str, body: Mapping[str, Any], key: Key) -> dict[str, Any]:
+        response = await self.client.post(self.url + path, json=body)
+        if response.status_code != 200:
+            raise LikelihoodError(f"{key}: {response.status_code}: {response.text}")
+        content: dict[str, Any] = response.json()
+        return content
+
+
+_GREEDY = {"temperature": 0, "max_tokens": ANSWER_TOKENS}
+
+
+def best_rank(sentences: Sequence[Mapping[str, Any]], evidence: Sequence[str]) -> int | None:
+    """The rank, from 0, of the best sentence that holds a part of the evidence; None where none does.
+
+    `sentences`: of `POST /v1/qgpm/relevance`, which tile the context.
+    """
+    context = "".join(sentence["text"] for sentence in sentences)
+    ranks: list[int] = []
+    for passage in evidence:
+        begin = context.find(passage)
+        if begin < 0:
+            continue
+        at = 0
+        for sentence in sentences:
+            # White space at its beginning is not what a sentence says.
+            first = at + len(sentence["text"]) - len(sentence["text"].lstrip())
+            at += len(sentence["text"])
+            if first < begin + len(passage) and begin < at:
+                ranks.append(sentence["rank"])
+    return min(ranks, default=None)

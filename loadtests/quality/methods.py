@@ -1,0 +1,62 @@
+"""What is compared: from a sample to the chat that a server is asked, one method each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadtests.quality.prompt_edits import reorder, top_k
+from server.samples import Sample
+
+QGPM = "qgpm"
+"""The method under which the server ranks the sentences itself."""
+
+MAIN = ("plain", QGPM, "gold", "top_k", "reorder")
+"""At every length, in the order in which they are asked: QGPM's score pass finds the blocks of plain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A prompt edit and what the field `qgpm` says; `evidence`: whether it is told the gold sentences."""
+
+    edit: Callable[[Sample], Sample] | None = None
+    modulated: bool = False
+    evidence: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def body(self, sample: Sample) -> dict[str, Any]:
+        """`messages` and `qgpm` of the chat that is asked."""
+        told = sample if self.edit is None else self.edit(sample)
+        if not self.modulated:
+            return {"messages": chat(told), "qgpm": False}
+        located = {"question": told.question, "context": told.context}
+        evidence = {"evidence": list(told.evidence)} if self.evidence else {}
+        return {"messages": chat(told), "qgpm": {**located, **evidence, **self.settings}}
+
+
+def chat(sample: Sample) -> list[dict[str, str]]:
+    """The sample's messages as a body holds them."""
+    return [{"role": role, "content": content} for role, content in sample.messages]
+
+
+def _ablation(**settings: Any) -> Method:
+    # With gold evidence, so that what changes is not the ranking.
+    return Method(modulated=True, evidence=True, settings=settings)
+
+
+METHODS: Mapping[str, Method] = {
+    "plain": Method(),
+    QGPM: Method(modulated=True),
+    "gold": Method(modulated=True, evidence=True),
+    "top_k": Method(edit=top_k),
+    "reorder": Method(edit=reorder),
+    "no_prefix": _ablation(ablation="no_prefix"),
+    "one_map": _ablation(ablation="one_map"),
+    # The boundary beyond the slowest plane, and a gate that is a hard cut at it (paper, eq. 3 and 7).
+    "all_planes": _ablation(anchor_ratio=1e12),
+    "fast_planes": _ablation(gate_width=1e-3),
+    # Both maps cut hard after K sentences (eq. 6 in the limit).
+    "t_0": _ablation(t_broad=0.0, t_sharp=0.0),
+    # The maps' centres; unset, the sharp one is at least the number of gold sentences.
+    "k_small": _ablation(k_broad=2, k_sharp=1),
+    "k_large": _ablation(k_broad=48, k_sharp=24),
+}

@@ -1,0 +1,65 @@
+"""What a run is a measurement of: the first line of its file."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from cache.head_profile import HeadProfile, fingerprint
+from loadtests.machine import machine, versions
+from loadtests.quality.options import Options
+
+FOLDER = Path("measured")
+"""Where files go that no `--out` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that decides what is observed and on what, but for how much of it.
+
+    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `grid`: as
+    `observations.Grid`.
+    """
+
+    model: str
+    fingerprint: str
+    head_profile: str
+    defaults: Mapping[str, Any]
+    seed: int
+    dataset: str | None
+    dtype: str
+    at_once: int
+    flags: tuple[str, ...]
+    grid: Mapping[str, Any]
+    machine: str
+    versions: Mapping[str, str]
+
+    @staticmethod
+    def of(options: Options, folder: Path, heads: HeadProfile, grid: Mapping[str, Any]) -> "Setting":
+        """For the model in a folder; raises HeadProfileError where it has no fingerprint."""
+        return Setting(
+            model=folder.resolve().name,
+            fingerprint=fingerprint(folder),
+            head_profile=heads.digest.hex(),
+            defaults=asdict(heads.defaults),
+            seed=options.seed,
+            dataset=None if options.dataset is None else options.dataset.name,
+            dtype=options.dtype,
+            at_once=options.at_once,
+            flags=options.flags,
+            grid=grid,
+            machine=machine(),
+            versions=versions(),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The line."""
+        return asdict(self)
+
+    @property
+    def path(self) -> Path:
+        """A file that only runs of this setting share."""
+        digest = sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:8]
+        return FOLDER / f"quality-{self.model}-{digest}.jsonl"

@@ -1,0 +1,53 @@
+"""One sample by a method that no server here can give, as `asking` asks a server."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import cast
+
+from loadtests.quality.asking import ANSWER_TOKENS, SHOWN
+from loadtests.quality.grading import share_found
+from loadtests.quality.methods import chat
+from loadtests.quality.observations import Key, Observation
+from loadtests.quality.reference import Reference
+from loadtests.quality.warping import Baseline
+from positional.warps import WarpError
+from server.likelihood import answer_ids
+from server.samples import Sample
+
+MODE = "reference"
+
+
+@dataclass(frozen=True, slots=True)
+class WarpedAsker:
+    """Asks a transformers model."""
+
+    reference: Reference
+
+    async def observe(self, sample: Sample, key: Key) -> Observation | None:
+        """None where the prompt's length does not suit the method."""
+        started = time.perf_counter()
+        messages = chat(sample)
+        gold = answer_ids(self.reference.tokenizer, messages, sample.answer)
+        method = cast(Baseline, key.method)
+        try:
+            answer = await asyncio.to_thread(self.reference.observe, messages, gold, method, ANSWER_TOKENS)
+        except WarpError:
+            return None
+        return Observation(
+            task=key.task,
+            length=key.length,
+            number=key.number,
+            depth=sample.depth,
+            method=key.method,
+            logprob=answer.logprob,
+            tokens=len(gold),
+            correct=share_found(answer.text, sample.answers),
+            output=answer.text[:SHOWN],
+            prompt_tokens=answer.prompt_tokens,
+            cached_tokens=0,
+            mode=MODE,
+            reason=None,
+            evidence_rank=None,
+            seconds=round(time.perf_counter() - started, 3),
+        )
