@@ -13,7 +13,7 @@ NAME ?=
 
 BIN := .venv/bin
 
-.PHONY: install serve test accept lint bench loadtest results
+.PHONY: install serve test accept lint bench loadtest quality results
 
 install:
 	@test -n "$(PYTHON)" || { echo "make: no Python found. Install Python 3.11, or name it: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -38,6 +38,9 @@ bench: install
 
 loadtest: install
 	@$(BIN)/python -m loadtests.load --url "$(URL)" $(ARGS) || { echo "make loadtest: nothing was measured, or not all (above)."; exit 1; }
+
+quality: install
+	@$(BIN)/python -m loadtests.quality $(ARGS) || { echo "make quality: nothing was measured, or not all (above); the same command goes on."; exit 1; }
 
 results: install
 	@$(BIN)/python -m loadtests.results $(ARGS) || { echo "make results: no report, or it is out of date (above)."; exit 1; }
