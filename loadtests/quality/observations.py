@@ -17,6 +17,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
+REFERENCE = "reference"
+"""The mode of what no server answered, but a transformers model."""
+
+
 class ObservationError(ValueError):
     """A line of a result file cannot be used: which file, which line (from 1), and why."""
 

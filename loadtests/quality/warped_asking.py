@@ -8,14 +8,12 @@ from typing import cast
 from loadtests.quality.asking import ANSWER_TOKENS, SHOWN
 from loadtests.quality.grading import share_found
 from loadtests.quality.methods import chat
-from loadtests.quality.observations import Key, Observation
+from loadtests.quality.observations import REFERENCE, Key, Observation
 from loadtests.quality.reference import Reference
 from loadtests.quality.warping import Baseline
 from positional.warps import WarpError
 from server.likelihood import answer_ids
 from server.samples import Sample
-
-MODE = "reference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class WarpedAsker:
             output=answer.text[:SHOWN],
             prompt_tokens=answer.prompt_tokens,
             cached_tokens=0,
-            mode=MODE,
+            mode=REFERENCE,
             reason=None,
             evidence_rank=None,
             seconds=round(time.perf_counter() - started, 3),

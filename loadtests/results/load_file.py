@@ -79,6 +79,17 @@ class Skipped:
 
 @with_config(_ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The requests of one kind in a scenario."""
+
+    requests: int
+    ttft: MaybeSpread
+    tpot: MaybeSpread
+    e2e: MaybeSpread
+
+
+@with_config(_ONLY_WHAT_IS_READ)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario under one arrival."""
 
@@ -96,6 +107,7 @@ class Scenario:
     goodput: Goodput
     hit_rate: float | None
     cache_bytes: Mapping[str, Pool] | None
+    parts: Mapping[str, Part]
 
     @property
     def label(self) -> str:

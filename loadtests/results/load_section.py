@@ -25,6 +25,7 @@ def section(load: Load | None) -> Section:
         markdown.setting(load.setting),
         _table(load) if load.scenarios else "**Nothing was measured yet.**",
         pictures(plots),
+        _parts(load.scenarios),
         *_left_out(load),
     )
     return Section(TITLE, tuple(paragraph for paragraph in paragraphs if paragraph), plots)
@@ -76,6 +77,24 @@ def _row(scenario: Scenario) -> tuple[str, ...]:
         share(scenario.hit_rate),
         size(sum(pool.held for pool in scenario.cache_bytes.values())) if scenario.cache_bytes else "",
     )
+
+
+def _parts(scenarios: Sequence[Scenario]) -> str:
+    """The kinds of requests within scenarios that mix them; nothing where none does."""
+    rows = [
+        (
+            f"{scenario.label}: {name}",
+            str(part.requests),
+            *(_of(part.ttft, percentile) for percentile, _ in PERCENTILES),
+            _of(part.tpot, "p50"),
+            _of(part.e2e, "p50"),
+        )
+        for scenario in scenarios
+        if len(scenario.parts) > 1
+        for name, part in scenario.parts.items()
+    ]
+    head = ("kind of request", "n", "TTFT p50", "p90", "p99", "time per token p50", "whole p50")
+    return f"Kinds of requests beside each other:\n\n{markdown.table(head, rows)}" if rows else ""
 
 
 def _of(spread: Spread | None, name: str) -> str:

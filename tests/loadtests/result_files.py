@@ -79,6 +79,7 @@ def scenario(name: str, **changed: Any) -> dict[str, Any]:
         },
         "hit_rate": 0.25,
         "cache_bytes": {"kv": {"held": 2**20, "total": 2**30}},
+        "parts": {name: {"requests": 30, "ttft": SPREAD, "tpot": SPREAD, "e2e": SPREAD}},
         **changed,
     }
 
@@ -95,6 +96,7 @@ def load(**changed: Any) -> dict[str, Any]:
         goodput={**scenario("plain")["goodput"], "requests_per_second": 0.0, "share": 0.0},
         hit_rate=None,
         cache_bytes=None,
+        parts={},
         **{name: {} for name in ("ttft", "tpot", "itl", "e2e")},
     )
     return {

@@ -2,10 +2,11 @@
 
 from loadtests.quality import notation
 from loadtests.quality.cells import Cells, Comparison
+from loadtests.quality.methods import MAIN, METHODS
 from loadtests.results import markdown
 from loadtests.results.quality.numbers import COLUMNS, numbers
 
-ABLATIONS = ("no_prefix", "one_map", "all_planes", "fast_planes", "t_0", "k_small", "k_large")
+ABLATIONS = tuple(method for method in METHODS if method not in MAIN)
 BASE = "gold"
 
 

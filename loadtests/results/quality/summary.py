@@ -2,6 +2,7 @@
 
 from loadtests.quality import notation
 from loadtests.quality.cells import PLAIN, RETRIEVAL, Cells
+from loadtests.quality.observations import REFERENCE
 from loadtests.quality.statistics import TIE
 from loadtests.results import markdown
 from loadtests.results.drawing import look
@@ -9,9 +10,6 @@ from loadtests.results.quality.ablations import ABLATIONS
 from loadtests.results.quality.numbers import COLUMNS, numbers
 
 OURS = ("gold", "qgpm")
-MODE = "reference"
-"""What stands for the mode where no server answered."""
-
 FEW = 20
 
 
@@ -41,7 +39,9 @@ def reading(cells: Cells) -> str:
     )
     if min(counts) < FEW:
         text += f" Intervals of fewer than {FEW} samples are too narrow: read them as hints."
-    if foreign := sorted({look(seen.method).label for seen in cells.run.observations if seen.mode == MODE}):
+    if foreign := sorted(
+        {look(seen.method).label for seen in cells.run.observations if seen.mode == REFERENCE}
+    ):
         text += f" {', '.join(foreign)}: by a transformers model, beside the server's plain answers."
     return text
 

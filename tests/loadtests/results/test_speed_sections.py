@@ -60,6 +60,14 @@ def test_what_failed_and_what_was_left_out_is_said() -> None:
     assert "**The run was interrupted**" in _load(interrupted=True).text
 
 
+def test_kinds_that_a_scenario_mixes_are_told_apart() -> None:
+    part = {"requests": 15, "ttft": result_files.SPREAD, "tpot": {}, "e2e": result_files.SPREAD}
+    mixed = result_files.scenario("mixed", parts={"plain": part, "qgpm": part})
+    text = _load(scenarios=[mixed]).text
+    assert "| mixed, 4 at a time: qgpm | 15 | 400 ms | 900 ms | 1.50 s | – | 400 ms |" in text
+    assert "Kinds of requests" not in _load().text
+
+
 def test_the_objective_of_goodput_is_stated() -> None:
     assert "within 2 s and whose others took at most 100 ms each" in _load().text
 
