@@ -210,7 +210,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _score(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.2f}"  # noqa: RUF001  # evidence has no z
+    return "–" if value is None else f"{value:+.2f}"  # evidence has no z
 
 
 def _ignore(_piece: str) -> None:
