@@ -5,7 +5,7 @@ The server must run with `--logits-processors` `PROCESSOR`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -52,12 +52,12 @@ class Likelihood:
 
 
 async def likelihood(
-    client: httpx.AsyncClient, url: str, body: Mapping[str, Any], answer_ids: Sequence[int]
+    client: httpx.AsyncClient, url: str, body: Mapping[str, Any], answer_ids: Sequence[int], lead: int = 0
 ) -> Likelihood:
     """How likely the chat completion that `body` asks the server at `url` for starts with an answer.
 
-    `answer_ids`: of `answer_ids`. Raises LikelihoodError where the request is refused or the server does not
-    force tokens, and httpx's errors.
+    `answer_ids`: of `answer_ids`. `lead`: how many of them count for nothing, see `lead_tokens`. Raises
+    LikelihoodError where the request is refused or the server does not force tokens, and httpx's errors.
     """
     asked = {**body, **force(answer_ids), "logprobs": True}
     response = await client.post(f"{url}/v1/chat/completions", json=asked)
@@ -70,7 +70,8 @@ async def likelihood(
             f"the server emitted {emitted}, not {list(answer_ids)}: it must run with "
             f"--logits-processors {PROCESSOR}"
         )
-    return Likelihood.read(content)
+    found = Likelihood.read(content)
+    return replace(found, logprobs=found.logprobs[lead:])
 
 
 def answer_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:
@@ -92,6 +93,17 @@ def answer_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list
     if whole[: len(start)] != start:
         raise LikelihoodError(f"the template's end and the answer {answer!r} share a token")
     return list(whole[len(start) :])
+
+
+def lead_tokens(tokenizer: Any, messages: Sequence[Message], lead_in: str, ids: Sequence[int]) -> int:
+    """How many of the tokens `ids`, of an answer behind its lead-in, are the lead-in's.
+
+    Raises LikelihoodError where lead-in and answer share a token.
+    """
+    lead = answer_ids(tokenizer, messages, lead_in) if lead_in else []
+    if list(ids[: len(lead)]) != lead:
+        raise LikelihoodError(f"the lead-in {lead_in!r} and the answer share a token")
+    return len(lead)
 
 
 def force(tokens: Sequence[int]) -> dict[str, Any]:

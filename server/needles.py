@@ -21,13 +21,15 @@ INDIRECT_DISTRACTORS = (0, 3)
 class Needles:
     """Texts to hide in another, the one whose depth is set first; the evidence is in them.
 
-    `answers`: what each sentence of `evidence` tells, in its order.
+    `answers`: what each sentence of `evidence` tells, in its order. `lead_in`: how a sentence begins that
+    goes on with an answer.
     """
 
     texts: tuple[str, ...]
     evidence: tuple[str, ...]
     question: str
     answers: tuple[str, ...]
+    lead_in: str
 
 
 def needles(pool: Pool, kind: NeedleKind, draw: random.Random) -> Needles:
@@ -39,7 +41,9 @@ def _indirect(pool: Pool, draw: random.Random) -> Needles:
     facts = draw.sample(pool.facts, 1 + draw.randint(*INDIRECT_DISTRACTORS))
     names = draw.sample(pool.names, len(facts))
     sentences = tuple(fact.told.format(name=name) + "." for fact, name in zip(facts, names, strict=True))
-    return Needles(sentences, sentences[:1], facts[0].asked, (names[0],))
+    asked = facts[0].asked
+    lead_in = f"The one {asked[0].lower()}{asked[1:].rstrip('?')} is"
+    return Needles(sentences, sentences[:1], asked, (names[0],), lead_in)
 
 
 def _single(pool: Pool, draw: random.Random) -> Needles:
@@ -55,18 +59,25 @@ def _multi_value(pool: Pool, draw: random.Random) -> Needles:
     family, name = draw.choice(pool.families), draw.choice(pool.names)
     values = _values(family, MULTI_VALUES, draw)
     sentences = tuple(_told(family, name, value) for value in values)
-    return Needles(sentences, sentences, family.asked_for_all.format(name=name), values)
+    return Needles(
+        sentences, sentences, family.asked_for_all.format(name=name), values, _lead_in(family, name)
+    )
 
 
 def _keyed(family: Family, names: list[str], draw: random.Random) -> Needles:
     """A sentence for each name; the first is asked for."""
     values = _values(family, len(names), draw)
     sentences = tuple(_told(family, name, value) for name, value in zip(names, values, strict=True))
-    return Needles(sentences, sentences[:1], family.asked.format(name=names[0]), values[:1])
+    asked = family.asked.format(name=names[0])
+    return Needles(sentences, sentences[:1], asked, values[:1], _lead_in(family, names[0]))
 
 
 def _values(family: Family, count: int, draw: random.Random) -> tuple[str, ...]:
     return tuple(str(value) for value in draw.sample(family.values, count))
+
+
+def _lead_in(family: Family, name: str) -> str:
+    return family.told.partition("{value}")[0].format(name=name).rstrip()
 
 
 def _told(family: Family, name: str, value: str) -> str:

@@ -35,6 +35,7 @@ def paragraphs(pool: Pool, tokens: int, count_tokens: Callable[[str], int], draw
         evidence=(_told(asked, names[0], gold),),
         question=asked.asked.format(name=names[0]),
         answers=(gold,),
+        lead_in=asked.told.partition("{value}")[0].format(short=names[0].split()[-1]).rstrip(),
     )
 
 

@@ -50,7 +50,13 @@ class Sample:
     evidence: tuple[str, ...]
     answer: str
     answers: tuple[str, ...]
+    lead_in: str
     depth: float
+
+    @property
+    def told(self) -> str:
+        """The answer behind its lead-in."""
+        return f"{self.lead_in} {self.answer}" if self.lead_in else self.answer
 
 
 def sample(
@@ -127,5 +133,6 @@ def _sample(kind: Kind, length: int, hidden: Needles, context: str) -> Sample:
         evidence=hidden.evidence,
         answer=", ".join(answers),
         answers=answers,
+        lead_in=hidden.lead_in,
         depth=depth_of(hidden.evidence[0], context),
     )

@@ -10,7 +10,7 @@ import httpx
 from loadtests.quality.grading import share_found
 from loadtests.quality.methods import METHODS, QGPM
 from loadtests.quality.observations import Key, Observation
-from server.likelihood import LikelihoodError, answer_ids, likelihood
+from server.likelihood import LikelihoodError, answer_ids, lead_tokens, likelihood
 from server.samples import Sample
 
 ANSWER_TOKENS = 40
@@ -40,10 +40,11 @@ class Asker:
             return None
         started = time.perf_counter()
         body = {"model": self.model, **method.body(sample)}
-        gold = answer_ids(self.tokenizer, body["messages"], sample.answer)
+        gold = answer_ids(self.tokenizer, body["messages"], sample.told)
+        lead = lead_tokens(self.tokenizer, body["messages"], sample.lead_in, gold)
         greedy = await self._post("/v1/chat/completions", {**body, **_GREEDY}, key)
         output: str = greedy["choices"][0]["message"]["content"] or ""
-        found = await likelihood(self.client, self.url, body, gold)
+        found = await likelihood(self.client, self.url, body, gold, lead)
         record = (await self.client.get(f"{self.url}/v1/requests/{found.request_id}")).json()
         seconds = time.perf_counter() - started
         rank = await self._evidence_rank(sample, body, key) if key.method == QGPM else None
@@ -54,7 +55,7 @@ class Asker:
             depth=sample.depth,
             method=key.method,
             logprob=found.total,
-            tokens=len(gold),
+            tokens=len(gold) - lead,
             correct=share_found(output, sample.answers),
             output=output[:SHOWN],
             prompt_tokens=found.prompt_tokens,

@@ -93,6 +93,7 @@ class NeedleSet:
             answer=answers[0],
             # Several are spellings of one.
             answers=answers[:1],
+            lead_in="",
             depth=depth_of(needle, context),
         )
 

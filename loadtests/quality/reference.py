@@ -69,28 +69,34 @@ class Reference:
 
     @torch.inference_mode()
     def observe(
-        self, messages: Sequence[Message], answer_ids: Sequence[int], method: Method, max_tokens: int = 32
+        self,
+        messages: Sequence[Message],
+        answer_ids: Sequence[int],
+        method: Method,
+        max_tokens: int = 32,
+        lead: int = 0,
     ) -> Answer:
         """How likely the answer is after a chat's messages, and what is answered greedily instead.
 
-        `answer_ids`: of `server.likelihood.answer_ids`, at least one. Raises WarpError for a prompt that is
-        too short or too long for the method.
+        `answer_ids`: of `server.likelihood.answer_ids`, at least one; the first `lead` count for
+        nothing. Raises WarpError for a prompt that is too short or too long for the method.
         """
         ids = self._prompt_ids(messages)
         warping = self._warping(method, len(ids), len(ids) + max(max_tokens, len(answer_ids)))
         cache = DynamicCache(config=self.model.config)
         first = self._logits(ids, warping, cache, keep=1)
-        logprob = self._forced(first, answer_ids, warping, deepcopy(cache))
+        logprob = float(self._forced(first, answer_ids, warping, deepcopy(cache))[lead:].sum())
         return Answer(logprob, self._greedy(first, max_tokens, warping, cache), len(ids))
 
     def _forced(
         self, first: torch.Tensor, answer_ids: Sequence[int], warping: Warping, cache: DynamicCache
-    ) -> float:
+    ) -> torch.Tensor:
+        """float [answer]: the log-probability of each token."""
         logits = first
         if before := answer_ids[:-1]:
             logits = torch.cat((first, self._logits(before, warping, cache, keep=len(before))))
         chosen = torch.tensor(answer_ids, device=logits.device)[:, None]
-        return float(logits.log_softmax(-1).gather(1, chosen).sum())
+        return logits.log_softmax(-1).gather(1, chosen)[:, 0]
 
     def _greedy(self, logits: torch.Tensor, max_tokens: int, warping: Warping, cache: DynamicCache) -> str:
         tokens: list[int] = []

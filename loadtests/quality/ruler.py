@@ -90,6 +90,7 @@ def _sample(task: str, row: dict[str, Any]) -> Sample:
         evidence=evidence,
         answer=", ".join(answers),
         answers=answers,
+        lead_in="",
         depth=depth_of(evidence[0], context) if evidence and evidence[0] != context else 0.0,
     )
 

@@ -12,7 +12,7 @@ from loadtests.quality.observations import REFERENCE, Key, Observation
 from loadtests.quality.reference import Reference
 from loadtests.quality.warping import Baseline
 from positional.warps import WarpError
-from server.likelihood import answer_ids
+from server.likelihood import answer_ids, lead_tokens
 from server.samples import Sample
 
 
@@ -26,10 +26,13 @@ class WarpedAsker:
         """None where the prompt's length does not suit the method."""
         started = time.perf_counter()
         messages = chat(sample)
-        gold = answer_ids(self.reference.tokenizer, messages, sample.answer)
+        gold = answer_ids(self.reference.tokenizer, messages, sample.told)
+        lead = lead_tokens(self.reference.tokenizer, messages, sample.lead_in, gold)
         method = cast(Baseline, key.method)
         try:
-            answer = await asyncio.to_thread(self.reference.observe, messages, gold, method, ANSWER_TOKENS)
+            answer = await asyncio.to_thread(
+                self.reference.observe, messages, gold, method, ANSWER_TOKENS, lead
+            )
         except WarpError:
             return None
         return Observation(
@@ -39,7 +42,7 @@ class WarpedAsker:
             depth=sample.depth,
             method=key.method,
             logprob=answer.logprob,
-            tokens=len(gold),
+            tokens=len(gold) - lead,
             correct=share_found(answer.text, sample.answers),
             output=answer.text[:SHOWN],
             prompt_tokens=answer.prompt_tokens,

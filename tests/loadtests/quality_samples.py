@@ -23,6 +23,7 @@ def small_sample(context: str = CONTEXT, **changed: Any) -> Sample:
         "evidence": (GOLD,),
         "answer": "4711",
         "answers": ("4711",),
+        "lead_in": "The locker of Elke opens with",
         "depth": 0.5,
     }
     return Sample(**{**fields, **changed})

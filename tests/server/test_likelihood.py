@@ -6,7 +6,7 @@ import httpx
 import pytest
 from transformers import AutoTokenizer
 
-from server.likelihood import LikelihoodError, answer_ids, likelihood
+from server.likelihood import LikelihoodError, answer_ids, lead_tokens, likelihood
 from tests.support.checkpoints import make
 
 MESSAGES = [{"role": "user", "content": "Read.\n\nNadia keeps the key.\n\nQuestion: Who keeps the key?"}]
@@ -61,6 +61,17 @@ def test_an_answer_that_shares_a_token_with_the_template_is_refused(
         answer_ids(tokenizer, MESSAGES, "lin")
 
 
+def test_the_tokens_of_a_lead_in_are_counted_in_its_place(tokenizer: Any) -> None:
+    ids = answer_ids(tokenizer, MESSAGES, "The key is kept by Nadia")
+
+    lead = lead_tokens(tokenizer, MESSAGES, "The key is kept by", ids)
+
+    assert tokenizer.decode(ids[lead:]) == " Nadia"
+    assert lead_tokens(tokenizer, MESSAGES, "", ids) == 0
+    with pytest.raises(LikelihoodError, match="share a token"):
+        lead_tokens(tokenizer, MESSAGES, "The vio", answer_ids(tokenizer, MESSAGES, "The violin"))
+
+
 def answering(status: int, content: dict[str, Any]) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(status, json=content)))
 
@@ -81,6 +92,12 @@ async def test_the_log_probability_of_an_answer_is_the_sum_of_its_tokens() -> No
     assert found.logprobs == (-0.5, -1.0, -1.5)
     assert found.total == -3.0
     assert (found.request_id, found.prompt_tokens, found.cached_tokens) == ("chatcmpl-1", 70, 64)
+
+
+async def test_a_lead_in_is_forced_and_counts_for_nothing() -> None:
+    async with answering(200, response([5, 6, 7])) as client:
+        found = await likelihood(client, "http://server", {"messages": MESSAGES}, [5, 6, 7], lead=2)
+    assert found.logprobs == (-1.5,)
 
 
 async def test_a_server_that_does_not_force_tokens_is_found_out() -> None:

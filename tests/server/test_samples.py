@@ -47,6 +47,17 @@ def word_values(split: Split) -> list[str]:
     return values + [value for f in pool.families if isinstance(f.values, tuple) for value in f.values]
 
 
+@every_cell
+def test_a_lead_in_goes_on_with_the_answer_and_tells_nothing(split: Split, kind: Kind) -> None:
+    for sample in drawn(split, kind):
+        assert sample.told == f"{sample.lead_in} {sample.answer}"
+        assert not any(occurrences(answer, sample.lead_in) for answer in sample.answers)
+        if kind == "indirect":
+            assert content_words(sample.lead_in) - {"one", "who"} <= content_words(sample.question)
+        else:
+            assert sample.evidence[0].startswith(sample.lead_in)
+
+
 def test_the_calibration_samples_never_change() -> None:
     digest = hashlib.sha256()
     for sample in samples.generate("calibration", 128, 0, words):

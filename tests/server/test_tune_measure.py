@@ -59,7 +59,10 @@ async def test_gains_are_paired_with_the_plain_answer_and_averaged_over_kinds(to
 
     gain = await measured.gain(PACKAGE_DEFAULTS, 0)
 
-    tokens = sum(len(ids) for ids in measured.blocks[0].answers) / len(KINDS)
+    block = measured.blocks[0]
+    # The lead-in is forced, but no part of the answer.
+    tokens = (sum(map(len, block.answers)) - sum(block.leads)) / len(KINDS)
+    assert all(block.leads)
     assert gain.evidence == pytest.approx(2 * tokens)
     assert gain.heads == pytest.approx(-2 * tokens)
     assert gain.total == pytest.approx(0)

@@ -58,7 +58,7 @@ class Answers:
 
 def answers(tokenizer: Any, status: int = 200) -> Answers:
     chat = [{"role": "user", "content": small_sample().messages[0][1]}]
-    return Answers(answer_ids(tokenizer, chat, "4711"), status)
+    return Answers(answer_ids(tokenizer, chat, small_sample().told), status)
 
 
 async def test_an_observation_holds_both_answers_and_what_the_server_did(tokenizer: Any) -> None:
@@ -66,8 +66,9 @@ async def test_an_observation_holds_both_answers_and_what_the_server_did(tokeniz
     found = await server.asker(tokenizer).observe(small_sample(), Key("single", 500, "qgpm", 3))
     assert found is not None
     assert found.key == Key("single", 500, "qgpm", 3)
-    assert found.logprob == -0.5 * len(server.gold)
-    assert found.tokens == len(server.gold)
+    # Of what is forced only the answer counts, not its lead-in.
+    assert found.tokens == len(tokenizer(" 4711", add_special_tokens=False)["input_ids"]) < len(server.gold)
+    assert found.logprob == -0.5 * found.tokens
     assert found.correct == 1.0
     assert len(found.output) == 80
     assert (found.prompt_tokens, found.cached_tokens) == (90, 64)
