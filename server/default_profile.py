@@ -9,6 +9,7 @@ from weakref import WeakSet
 from vllm.sampling_params import SamplingParams
 
 from cache.extra_args import profile_of
+from positional.profile import Profile
 from server.request_record import PromptRecord
 from server.request_rope import prompt_tokens, with_rope
 from server.rope_choice import AutoRule, ServedRope, Wish
@@ -63,6 +64,10 @@ class DefaultProfile:
         """Running prompts that go by an earlier default."""
         return [r for r in self._running if r.wish is None and r.generation != self.generation]
 
+    def running(self) -> Counter[int | None]:
+        """How many running prompts go by which generation of the default; None: by a rule of their own."""
+        return Counter(running.generation for running in self._running)
+
     def follow(self, running: RunningPrompt) -> None:
         """Place a prompt under its own wish or the default of now.
 
@@ -105,7 +110,7 @@ class DefaultProfile:
     def describe(self) -> dict[str, Any]:
         """JSON: the rule of the default (both of the policy `auto`), and how many prompts run on which."""
         served = self.served
-        counts = Counter(OWN if r.generation is None else str(r.generation) for r in self._running)
+        counts = {OWN if n is None else str(n): count for n, count in self.running().items()}
         described: dict[str, Any]
         match None if served is None else served.default:
             case None:
@@ -117,8 +122,12 @@ class DefaultProfile:
                 described = {"policy": None, "profile": rule.describe()}
         return {**described, "generation": self.generation, "running": dict(sorted(counts.items()))}
 
-    def _digest(self, parameters: SamplingParams) -> str | None:
+    def profile(self, parameters: SamplingParams) -> Profile | None:
+        """What a placed request rotates by; None for a model none of whose rules can be replaced."""
         if self.served is None:
             return None
-        profile = profile_of(parameters.extra_args) or self.served.loaded_profile
-        return profile.digest.hex()
+        return profile_of(parameters.extra_args) or self.served.loaded_profile
+
+    def _digest(self, parameters: SamplingParams) -> str | None:
+        profile = self.profile(parameters)
+        return None if profile is None else profile.digest.hex()

@@ -1,6 +1,7 @@
 """Endpoints without our fields refuse them by name, since their bodies ignore fields they do not know."""
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +11,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.error_response import error_response
+from server.refusal import Reason
 
 FIELDS = ("qgpm", "rope")
 # /invocations leads to the same two handlers.
@@ -22,8 +24,9 @@ class FieldRefusal:
     It reads whole bodies, so it stands behind all others: who has no key is refused before.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, refuse: Callable[[Reason], None]) -> None:
         self._app = app
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -35,13 +38,17 @@ class FieldRefusal:
         if name is None:
             await self._app(scope, _replay(messages, receive), send)
             return
+        self._refuse("endpoint")
         message = f"{name} works on /v1/chat/completions and /v1/completions, not on {_path(scope)}"
         await error_response(HTTPStatus.BAD_REQUEST, message, name)(scope, receive, send)
 
 
-def refuse_fields(app: FastAPI) -> None:
-    """Put the middleware behind all that the app has, also where their stack is built already."""
-    app.user_middleware.append(Middleware(FieldRefusal))
+def refuse_fields(app: FastAPI, refuse: Callable[[Reason], None]) -> None:
+    """Put the middleware behind all that the app has, also where their stack is built already.
+
+    `refuse` counts what it refuses.
+    """
+    app.user_middleware.append(Middleware(FieldRefusal, refuse=refuse))
     app.middleware_stack = None  # the first request builds it
 
 

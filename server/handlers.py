@@ -124,7 +124,7 @@ async def _answer(
         fields = read_fields(body, engine.abilities)
         rope = read_rope(body, engine.rope)
     except RequestError:
-        engine.metrics.refuse()
+        engine.metrics.reject()
         raise
     if body.use_beam_search:
         return await create(body, raw_request)

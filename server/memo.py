@@ -73,6 +73,7 @@ class RelevanceMemo:
         self.bytes = 0
         self.hits = 0
         self.misses = 0
+        self.evictions = 0
         self.generation = 0
         self.invalidations: dict[Cause, int] = dict.fromkeys(get_args(Cause), 0)
         self._entries: OrderedDict[MemoKey, bytes] = OrderedDict()
@@ -100,6 +101,7 @@ class RelevanceMemo:
         self.bytes += size
         while self.bytes > self.limit:
             self._drop(next(iter(self._entries)))
+            self.evictions += 1
 
     @contextmanager
     def invalidating(self, cause: Cause, adapter: int | None = None) -> Iterator[None]:
@@ -116,7 +118,14 @@ class RelevanceMemo:
 
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/cache`."""
-        return {"entries": len(self), "bytes": self.bytes, "hits": self.hits, "misses": self.misses}
+        return {
+            "entries": len(self),
+            "bytes": self.bytes,
+            "limit": self.limit,
+            "hits": self.hits,
+            "misses": self.misses,
+            "evictions": self.evictions,
+        }
 
     def _clear(self, adapter: int | None) -> None:
         self.generation += 1

@@ -19,8 +19,12 @@ class MemoCollector(Collector):
         memo = self._memo
         yield GaugeMetricFamily("ropeway_memo_entries", "Prompts whose relevance is remembered.", len(memo))
         yield GaugeMetricFamily("ropeway_memo_bytes", "Memory of remembered relevance.", memo.bytes)
+        yield GaugeMetricFamily("ropeway_memo_limit_bytes", "What remembered relevance may take.", memo.limit)
         yield CounterMetricFamily("ropeway_memo_hits", "Score passes that the memo spared.", memo.hits)
         yield CounterMetricFamily("ropeway_memo_misses", "Prompts that the memo did not know.", memo.misses)
+        yield CounterMetricFamily(
+            "ropeway_memo_evictions", "Entries that went to make room for others.", memo.evictions
+        )
         invalidations = CounterMetricFamily(
             "ropeway_invalidations",
             "Changes that made relevance stale, by cause.",

@@ -13,6 +13,8 @@ from positional.relevance import rank
 from server.locate import Sentence
 
 Mode = Literal["plain", "qgpm", "evidence"]
+Relevance = Literal["none", "heads", "caller"]
+Outcome = Literal["running", "success", "aborted", "error", "rejected"]
 Stage = Literal["locate", "score", "collect", "maps", "answer", "first_token", "total"]
 
 KEPT = 1000
@@ -26,7 +28,8 @@ class PromptRecord:
     `seconds` count from the request's arrival for first_token and total, else are the stage's own: `collect`,
     reading the relevance in the worker, is a part of `score`; `answer` lasts until the first token. `memo`:
     relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
-    generation of the server's default that it follows (None: the request's own). `rebuilt`: how often the
+    generation of the server's default that it follows (None: the request's own). `relevance`: where it came
+    from, also where the answer was plain in spite of it. `rebuilt`: how often the
     answer went on under a new default; `not_rebuilt`: why it did not.
     """
 
@@ -38,6 +41,7 @@ class PromptRecord:
     protected_prefix: int | None = None
     top: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[Stage, float] = field(default_factory=dict)
+    relevance: Relevance = "none"
     memo: bool = False
     profile: dict[str, Any] = field(default_factory=dict)
     rebuilt: int = 0
@@ -45,7 +49,14 @@ class PromptRecord:
     score_cached: int | None = None
     answer_cached: int | None = None
     output_tokens: int = 0
-    outcome: str = "running"
+    outcome: Outcome = "running"
+
+    @property
+    def remembered(self) -> Literal["hit", "miss", "none"]:
+        """Whether the memo knew the relevance that heads give."""
+        if self.relevance != "heads":
+            return "none"
+        return "hit" if self.memo else "miss"
 
     def since_arrival(self) -> float:
         """Seconds since the request arrived."""

@@ -41,8 +41,11 @@ from server.memo import RelevanceMemo
 from server.memo_metrics import MemoCollector
 from server.metrics import Metrics
 from server.preparation import Abilities
+from server.profile_metrics import ProfileCollector
+from server.refusal import count_refusals
 from server.rope_choice import ServedRope
 from server.rope_start import as_loaded
+from server.ui_route import add_page
 
 _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
@@ -136,12 +139,17 @@ async def _app(
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
     abilities = Abilities(modulates, heads, args.qgpm == "on", args.qgpm_ablations)
-    engine.open(abilities, as_loaded(rope, plan), Metrics(), memo)
+    metrics = Metrics()
+    engine.open(abilities, as_loaded(rope, plan), metrics, memo)
+    REGISTRY.register(ProfileCollector(engine.profiles))
     app = build_app(args, tasks, engine.model_config)
-    refuse_fields(app)
+    refuse_fields(app, metrics.refuse)
+    count_refusals(app, metrics.refuse)
     app.include_router(routes.router)
     app.include_router(cache_route.router)
     app.include_router(admin.router)
+    if not args.no_ui:
+        add_page(app)
     app.state.ropeway_admin_key = args.admin_key
     account = CacheAccount(engine, [rank["pools"] for rank in ranks])
     keep_fresh(app, account)

@@ -23,7 +23,7 @@ from server.memo import MemoKey, RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import PlainReason, Preparation
 from server.rebuild import answering
-from server.request_record import PromptRecord
+from server.request_record import Outcome, PromptRecord
 
 Generate = Callable[..., AsyncGenerator[RequestOutput, None]]
 
@@ -164,8 +164,10 @@ class PromptRun:
             relevance: Sequence[float] | torch.Tensor
             if preparation.evidence is not None:
                 relevance = preparation.evidence.z
+                self.record.relevance = "caller"
             else:
                 relevance = await self._relevance(preparation)
+                self.record.relevance = "heads"
                 if not self.record.memo:
                     carried[FIRST] = True
             started = time.perf_counter()
@@ -220,6 +222,7 @@ class PromptRun:
         if "first_token" not in record.seconds and record.output_tokens:
             first_token = self._first_token_seconds(output)
             record.seconds |= {"answer": first_token - self._submitted, "first_token": first_token}
+            self.metrics.first_token(record)
         if output.finished:
             self._end(_outcome(output))
 
@@ -230,7 +233,7 @@ class PromptRun:
             return self.record.since_arrival()
         return float(metrics.arrival_time + metrics.first_token_latency - self.record.arrival)
 
-    def _end(self, outcome: str) -> None:
+    def _end(self, outcome: Outcome) -> None:
         if self.record.outcome != "running":
             return
         self.profiles.leave(self.running)
@@ -239,7 +242,7 @@ class PromptRun:
         self.metrics.observe(self.record)
 
 
-def _outcome(output: RequestOutput) -> str:
+def _outcome(output: RequestOutput) -> Outcome:
     reasons = {completion.finish_reason for completion in output.outputs}
     if "error" in reasons:
         return "error"

@@ -68,7 +68,7 @@ def test_the_answer_has_the_documented_shape(server: Server) -> None:
                 *("name", "kind", "layers", "window", "bytes_used", "bytes_cached", "bytes_per_token"),
             ]
     assert list(memory["hit_tokens"]) == ["plain", "document", "protected", "modulated"]
-    assert list(memory["memo"]) == ["entries", "bytes", "hits", "misses"]
+    assert list(memory["memo"]) == ["entries", "bytes", "limit", "hits", "misses", "evictions"]
 
 
 def test_metrics_say_what_the_answer_says(server: Server, salt: str) -> None:
@@ -89,8 +89,10 @@ def test_metrics_say_what_the_answer_says(server: Server, salt: str) -> None:
         assert metric(server, "ropeway_cache_hit_tokens_total", kind=kind) == tokens
     assert metric(server, "ropeway_cache_capacity_tokens") == memory["capacity_tokens"]
     assert metric(server, "ropeway_cache_evicted_blocks_total") == memory["evicted_blocks"]
-    for name, suffix in (("entries", ""), ("bytes", ""), ("hits", "_total"), ("misses", "_total")):
-        assert metric(server, f"ropeway_memo_{name}{suffix}") == memory["memo"][name]
+    names = {"entries": "entries", "bytes": "bytes", "limit_bytes": "limit"}
+    names |= {f"{counter}_total": counter for counter in ("hits", "misses", "evictions")}
+    for name, told in names.items():
+        assert metric(server, f"ropeway_memo_{name}") == memory["memo"][told]
     for cause, times in memory["invalidations"].items():
         assert metric(server, "ropeway_invalidations_total", cause=cause) == times
 

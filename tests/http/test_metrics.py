@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from server.child import Server
-from tests.http.servers import PASSAGE, PROMPT, metric, post
+from server.likelihood import force
+from tests.http.servers import PASSAGE, PROMPT, metric, post, wait_until_idle
+from tests.http.streams import streaming
 
 pytest_plugins = ("tests.http.fixtures",)
 
@@ -78,6 +80,61 @@ def test_the_time_to_the_first_token_holds_both_passes(server: Server, stream: b
     assert ours > score > 0
     assert theirs > score
     assert ours == pytest.approx(theirs, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("asked", "relevance", "memo"),
+    [
+        (False, "none", "none"),
+        (True, "heads", "miss"),
+        (True, "heads", "hit"),
+        (MODES["evidence"], "caller", "none"),
+    ],
+)
+def test_the_first_token_is_counted_by_where_relevance_came_from(
+    server: Server, asked: object, relevance: str, memo: str
+) -> None:
+    mode = {"none": "plain", "heads": "qgpm", "caller": "evidence"}[relevance]
+    labels = {"mode": mode, "relevance": relevance, "memo": memo}
+    body = {"prompt": PROMPT, "max_tokens": 2, "qgpm": asked, "cache_salt": f"labels of {relevance} {memo}"}
+    if memo == "hit":
+        post(server, "/v1/completions", **body)
+    before = metric(server, "ropeway_ttft_seconds_count", **labels)
+    assert post(server, "/v1/completions", **body).status_code == 200
+    assert metric(server, "ropeway_ttft_seconds_count", **labels) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "reason"),
+    [
+        ("/v1/completions", {"qgpm": {"k_sharp": 0}}, "qgpm"),
+        ("/v1/completions", {"qgpm": {"question": "Who sailed to the moon?"}}, "text"),
+        ("/v1/completions", {"rope": {"base": 0}}, "rope"),
+        ("/v1/completions", {"vllm_xargs": {"ropeway_first": 1}}, "forged"),
+        ("/v1/qgpm/relevance", {"stream": True}, "other"),
+        ("/tokenize", {"qgpm": True}, "endpoint"),
+    ],
+)
+def test_a_refusal_is_counted_once_by_its_reason(
+    server: Server, path: str, fields: dict[str, Any], reason: str
+) -> None:
+    def counts() -> tuple[float, float]:
+        name = "ropeway_refused_requests_total"
+        return metric(server, name, reason=reason), metric(server, name)
+
+    before = counts()
+    assert post(server, path, prompt=PROMPT, **fields).status_code == 400
+    assert counts() == (before[0] + 1, before[1] + 1)
+
+
+def test_a_running_request_is_shown_by_the_rule_it_goes_by(server: Server) -> None:
+    wait_until_idle(server)
+    for fields, profile in (({}, "default"), ({"rope": {"base": 20000}}, "own")):
+        with streaming(server, PROMPT, **force([7] * 500), **fields) as chunks:
+            next(chunks)
+            assert metric(server, "ropeway_running_requests", profile=profile) == 1
+        wait_until_idle(server)
+        assert metric(server, "ropeway_running_requests") == 0
 
 
 def test_a_request_for_relevance_is_no_answered_request(server: Server) -> None:

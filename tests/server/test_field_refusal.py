@@ -8,8 +8,10 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from server.field_refusal import FieldRefusal
+from server.refusal import Reason
 
 PARTS = [b'{"qg', b'pm": true}']
+REFUSED: list[Reason] = []
 
 
 def _ask(
@@ -35,14 +37,16 @@ def _ask(
         await send({"type": "http.response.body", "body": b"".join(part["body"] for part in read)})
 
     scope = {"type": "http", "method": method, "path": path, "headers": [], **more}
-    asyncio.run(FieldRefusal(endpoint)(scope, receive, send))
+    asyncio.run(FieldRefusal(endpoint, REFUSED.append)(scope, receive, send))
     return sent[0]["status"], sent[1]["body"], asked_before
 
 
-def test_a_body_in_parts_is_refused_as_a_whole() -> None:
+def test_a_body_in_parts_is_refused_as_a_whole_and_counted() -> None:
+    REFUSED.clear()
     status, answer, _ = _ask()
     assert status == 400
     assert json.loads(answer)["error"]["param"] == "qgpm"
+    assert REFUSED == ["endpoint"]
 
 
 def test_a_body_without_our_fields_reaches_the_endpoint_whole() -> None:

@@ -76,7 +76,8 @@ def test_a_value_comes_back_and_is_counted() -> None:
     memo.put(_key(1), VALUE, memo.generation)
     assert memo.get(_key(1)) == VALUE
     size = entry_bytes(_key(1), VALUE)
-    assert memo.describe() == {"entries": 1, "bytes": size, "hits": 1, "misses": 1}
+    described = {"entries": 1, "bytes": size, "limit": 64 << 20, "hits": 1, "misses": 1, "evictions": 0}
+    assert memo.describe() == described
 
 
 def test_the_least_recently_used_entry_goes_first() -> None:
@@ -84,6 +85,7 @@ def test_the_least_recently_used_entry_goes_first() -> None:
     memo.get(_key(0))
     memo.put(_key(3), VALUE, memo.generation)
     assert [memo.get(_key(number)) is not None for number in range(4)] == [True, False, True, True]
+    assert memo.evictions == 1
 
 
 def test_bytes_stay_within_the_limit() -> None:
@@ -165,9 +167,9 @@ def test_metrics_show_the_memo() -> None:
     memo.get(_key(7))
     with memo.invalidating("lora", 4):
         pass
-    names = ("memo_entries", "memo_bytes", "memo_hits_total", "memo_misses_total")
-    values = [registry.get_sample_value(f"ropeway_{name}") for name in names]
-    assert values == [2, memo.bytes, 1, 1]
+    names = ("entries", "bytes", "limit_bytes", "hits_total", "misses_total", "evictions_total")
+    values = [registry.get_sample_value(f"ropeway_memo_{name}") for name in names]
+    assert values == [2, memo.bytes, memo.limit, 1, 1, 0]
     counted = {
         cause: registry.get_sample_value("ropeway_invalidations_total", {"cause": cause})
         for cause in ("reset", "weights", "lora", "profile")
