@@ -12,7 +12,7 @@ from server.admin_key import HEADER, VARIABLE, AdminKey
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
 from server.fields import FieldError
-from server.preparation import RequestError
+from server.request_error import RequestError
 from server.rope_choice import NOTHING_TO_REPLACE, Wish
 from server.rope_fields import RopeFields
 

@@ -14,7 +14,8 @@ from server.engine import RopewayEngine
 from server.fields import FieldError, QGPMFields
 from server.intent import Intent, carrying
 from server.locate import Source
-from server.preparation import Abilities, RequestError
+from server.preparation import Abilities
+from server.request_error import RequestError
 from server.rope_choice import NOTHING_TO_REPLACE, ServedRope, Wish
 from server.rope_fields import RopeFields
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vllm.exceptions import VLLMValidationError
-
 from cache.extra_args import ScoreTask, reserved_names
 from cache.head_profile import QUERY_TAIL, HeadProfile
 from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig
@@ -13,16 +11,7 @@ from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
 from server.locate import Located, LocateError, Source, locate
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
-
-
-class RequestError(VLLMValidationError):
-    """A request that cannot be served as asked: HTTP 400, naming the field."""
-
-    def __init__(self, message: str, parameter: str) -> None:
-        super().__init__(message, parameter=parameter)
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+from server.request_error import RequestError
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from vllm.v1.engine.output_processor import RequestState
 
 from cache.extra_args import FIRST, PROFILE, reserved_names
 from server.default_profile import DefaultProfile, RunningPrompt
-from server.preparation import RequestError
+from server.request_error import RequestError
 from server.score_statistics import UserRequestsOutputProcessor
 
 # What a new request would not know of the tokens before it, or would tell the user twice.

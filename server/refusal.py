@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 from vllm.entrypoints.serve.exception_handling.handlers.vllm_error import vllm_error_handler
 
-from server.preparation import RequestError
+from server.request_error import RequestError
 
 Reason = Literal["qgpm", "text", "rope", "length", "forged", "endpoint", "other"]
 

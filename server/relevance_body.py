@@ -10,7 +10,8 @@ from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
 from server.fields import QGPMFields
 from server.handlers import Body, read_fields
-from server.preparation import Abilities, RequestError, refuse_forged
+from server.preparation import Abilities, refuse_forged
+from server.request_error import RequestError
 
 
 def read_body(body: Mapping[str, Any]) -> Body:

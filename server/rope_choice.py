@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from positional.profile import Pairing, Profile
 from positional.rule import ModelRope, Rule
-from server.preparation import RequestError
+from server.request_error import RequestError
 
 NOTHING_TO_REPLACE = "this model's layers share no RoPE rule that could be replaced"
 

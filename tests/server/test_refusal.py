@@ -4,8 +4,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from server.preparation import RequestError
 from server.refusal import Reason, count_refusals, reason_of
+from server.request_error import RequestError
 
 
 @pytest.mark.parametrize(

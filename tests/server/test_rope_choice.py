@@ -4,7 +4,7 @@ import pytest
 from transformers import LlamaConfig, Phi3Config
 
 from positional.rule import ModelRope
-from server.preparation import RequestError
+from server.request_error import RequestError
 from server.rope_choice import AutoRule, Choice, ServedRope, Wish, choose
 
 NATIVE = 2048
