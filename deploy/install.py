@@ -1,6 +1,7 @@
 """Installs Ropeway with everything it needs into .venv beside this folder; run by `make install`.
 
-Runs under the system's Python with nothing installed. A second run finds its stamp and does nothing.
+With `--into FOLDER` it installs there what a server needs and nothing more, for images and services.
+Runs under the system's Python with nothing installed. Where all is there, `make install` does nothing.
 """
 
 import argparse
@@ -8,12 +9,10 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "ropeway-installed"
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # vLLM's CPU build and xgrammar ask for these and serve text without them; PyPI has them only built for CUDA.
 # Beside PyTorch's CPU build the first three break `import transformers`; Triton (1 GB) reports leaks at exit.
@@ -34,69 +33,114 @@ class InstallError(Exception):
     """A step failed; the message says which, and what to do."""
 
 
+@dataclass(frozen=True)
+class Target:
+    """A virtual environment, which vLLM goes into it, and whether it is to develop in or to serve from."""
+
+    venv: Path
+    extra: str
+    develop: bool
+
+    @property
+    def python(self) -> Path:
+        """The environment's own interpreter."""
+        return self.venv / "bin" / "python"
+
+    @property
+    def stamp(self) -> Path:
+        """The file that says what was installed."""
+        return self.venv / "ropeway-installed"
+
+    @property
+    def requirement(self) -> list[str]:
+        """What pip is asked for: this folder itself, or a copy of its packages."""
+        if self.develop:
+            return ["--editable", f"{ROOT}[{self.extra},dev]"]
+        return [f"{ROOT}[{self.extra}]"]
+
+
 def main() -> int:
     """Installs what the chosen extra needs, unless the stamp says that it is there."""
     parser = argparse.ArgumentParser(description="Install Ropeway into .venv.")
     parser.add_argument("--extra", choices=("cpu", "cuda"), default="cpu", help="which vLLM (default: cpu)")
-    extra = parser.parse_args().extra
-    wanted = stamp(extra)
-    if PYTHON.exists() and STAMP.is_file() and STAMP.read_text() == wanted:
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FOLDER",
+        help="install there to serve from, independent of this folder and without what tests need",
+    )
+    given = parser.parse_args()
+    venv = ROOT / ".venv" if given.into is None else given.into.absolute()
+    target = Target(venv, given.extra, develop=given.into is None)
+    wanted = stamp(target)
+    # A copy of the packages does not follow their sources, so it is always made anew.
+    if (
+        target.develop
+        and target.python.exists()
+        and target.stamp.is_file()
+        and target.stamp.read_text() == wanted
+    ):
         return 0
     try:
-        STAMP.unlink(missing_ok=True)
-        make_environment()
-        install(extra)
-        if extra == "cpu":
-            remove_clashing()
-        check()
+        target.stamp.unlink(missing_ok=True)
+        make_environment(target)
+        install(target)
+        if target.extra == "cpu":
+            remove_clashing(target)
+        check(target)
     except InstallError as error:
         print(f"\nmake install: {error}", file=sys.stderr)
         return 1
-    STAMP.write_text(wanted)
-    print("Installed into .venv.")
+    target.stamp.write_text(wanted)
+    print(f"Installed into {shown(target)}.")
     return 0
 
 
-def stamp(extra: str) -> str:
+def shown(target: Target) -> str:
+    """The environment as the user knows it."""
+    return ".venv" if target.develop else str(target.venv)
+
+
+def stamp(target: Target) -> str:
     """What the installation depends on, as one digest; the place too, since scripts name it."""
     digest = hashlib.sha256()
-    for part in (extra, str(ROOT)):
+    for part in (target.extra, str(ROOT)):
         digest.update(part.encode() + b"\0")
     for file in (ROOT / "pyproject.toml", Path(__file__)):
         digest.update(file.read_bytes())
     return digest.hexdigest() + "\n"
 
 
-def make_environment() -> None:
-    """Makes .venv, or keeps the one that is there."""
-    if PYTHON.exists():
+def make_environment(target: Target) -> None:
+    """Makes the environment, or keeps the one that is there."""
+    if target.python.exists():
         return
     if sys.version_info < (3, 11):
         raise InstallError(
             f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}. Install one and "
             "name it: make install PYTHON=/path/to/python3.11"
         )
-    print("Making .venv …")
-    if subprocess.run([sys.executable, "-m", "venv", str(VENV)]).returncode != 0:
-        shutil.rmtree(VENV, ignore_errors=True)
+    print(f"Making {shown(target)} …")
+    if subprocess.run([sys.executable, "-m", "venv", str(target.venv)]).returncode != 0:
+        shutil.rmtree(target.venv, ignore_errors=True)
         raise InstallError(
-            "making .venv failed (see above). On Debian and Ubuntu it needs the package python3-venv "
-            "(python3.11-venv); then run it again."
+            f"making {shown(target)} failed (see above). On Debian and Ubuntu it needs the package "
+            "python3-venv (python3.11-venv); then run it again."
         )
 
 
-def install(extra: str) -> None:
-    """Installs Ropeway, editable; names PyTorch's own index only where the user's has no CPU build of it."""
-    print(f"Installing ropeway[{extra},dev] (about 3.5 GB, minutes) …", flush=True)
-    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--prefer-binary"]
-    target = ["--editable", f"{ROOT}[{extra},dev]"]
-    failed, output = run_shown([*command, *target])
-    if failed and extra == "cpu" and "torch==" in output:
+def install(target: Target) -> None:
+    """Installs Ropeway; names PyTorch's own index only where the user's has no CPU build of it."""
+    extras = f"{target.extra},dev" if target.develop else target.extra
+    print(f"Installing ropeway[{extras}] (about 3.5 GB, minutes) …", flush=True)
+    command = [str(target.python), "-m", "pip", "install", "--disable-pip-version-check", "--prefer-binary"]
+    failed, output = run_shown([*command, *target.requirement])
+    if failed and target.extra == "cpu" and "torch==" in output:
         print(
             f"\nThe package index has no CPU build of PyTorch; trying again with {PYTORCH_CPU_INDEX} …",
             flush=True,
         )
-        failed, output = run_shown([*command, "--extra-index-url", PYTORCH_CPU_INDEX, *target])
+        failed, output = run_shown([*command, "--extra-index-url", PYTORCH_CPU_INDEX, *target.requirement])
     if failed and "torch==" in output:
         raise InstallError(
             "no index offered the CPU build of PyTorch that vLLM needs (see above). This machine must reach "
@@ -123,29 +167,32 @@ def run_shown(command: list[str]) -> tuple[bool, str]:
     return process.returncode != 0, "".join(lines)
 
 
-def remove_clashing() -> None:
+def remove_clashing(target: Target) -> None:
     """Removes the CUDA builds that came along with vLLM's CPU build."""
     found = subprocess.run(
-        [str(PYTHON), "-c", CLASH_CHECK.format(names=CLASHING)], capture_output=True, text=True, check=True
+        [str(target.python), "-c", CLASH_CHECK.format(names=CLASHING)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     if found:
         print(f"Removing {', '.join(found)}: built for CUDA, and text models do not need them.", flush=True)
-        subprocess.run([str(PYTHON), "-m", "pip", "uninstall", "--quiet", "--yes", *found], check=True)
+        subprocess.run([str(target.python), "-m", "pip", "uninstall", "--quiet", "--yes", *found], check=True)
 
 
-def check() -> None:
+def check(target: Target) -> None:
     """Imports what a server needs, so that a broken installation is known now."""
     print("Checking …", flush=True)
     result = subprocess.run(
-        [str(PYTHON), "-c", "import torch, transformers.modeling_utils, vllm.version, server.command"],
-        cwd=ROOT,
+        [str(target.python), "-c", "import torch, transformers.modeling_utils, vllm.version, server.command"],
+        cwd=target.venv,  # not where the packages lie beside the caller
         capture_output=True,
         text=True,
     )
     if result.returncode != 0:
         print(result.stderr, file=sys.stderr)
         raise InstallError(
-            "what was installed cannot be imported (see above). Remove .venv and run it again."
+            f"what was installed cannot be imported (see above). Remove {shown(target)} and run it again."
         )
 
 
