@@ -125,6 +125,11 @@ def parser() -> FlexibleArgumentParser:
         help="let --hf-overrides take the rotation from layers that were trained with it, which changes what "
         "the model computes",
     )
+    ours.add_argument(
+        "--no-ui",
+        action="store_true",
+        help="serve no page at /ui, where documents are asked about in a browser",
+    )
     return make_arg_parser(made)
 
 

@@ -18,6 +18,7 @@ from positional.qgpm import NothingToModulate, build_modulation
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
 from server.handlers import Body, gives_max_tokens, read_max_tokens, read_rope, read_source
+from server.plane_positions import plane_positions
 from server.preparation import PlainReason, Preparation
 from server.relevance_body import read_body, read_score_fields
 from server.request_record import all_relevant, sentence_rows
@@ -65,7 +66,7 @@ async def get_positional(request: Request) -> JSONResponse:
 @router.post("/v1/qgpm/relevance", dependencies=[Depends(validate_json_request)])
 @with_cancellation
 async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResponse:
-    """The score pass alone: every sentence with offsets, z, rank and both maps' scores."""
+    """The score pass alone: sentences with offsets, z, rank and scores, and positions on three planes."""
     engine = _engine(raw_request)
     parsed = read_body(body)
     fields = read_score_fields(parsed, engine.abilities)
@@ -118,6 +119,7 @@ async def _relevance(
         "tokens": {"prompt": len(preparation.prompt.token_ids), "cached": 0},
         "sentences": [],
         "protected_prefix": None,
+        "positions": None,
     }
     if not spans:
         return {**result, "reason": "too_few_sentences"}
@@ -126,10 +128,12 @@ async def _relevance(
     result["seconds"] = {"score": time.perf_counter() - started, "collect": found.collect_seconds}
     result["tokens"]["cached"] = found.cached
     try:
-        _, scores = build_modulation(
+        modulation, scores = build_modulation(
             found.z, spans, located.num_tokens, preparation.config, preparation.ablation
         )
         result["protected_prefix"] = min(scores.protected_until)
+        if (profile := engine.profiles.profile(inner.parameters)) is not None:
+            result["positions"] = plane_positions(modulation, profile, located.num_tokens)
     except NothingToModulate as nothing:
         result["reason"] = nothing.reason
         scores = all_relevant(len(spans))
