@@ -237,10 +237,11 @@ def _progress(search: Search) -> str:
 
 
 def _starts(incumbent: QGPMConfig) -> list[QGPMConfig]:
-    """What is measured before anything is drawn: the defaults so far, the paper's, and two gentler ones."""
+    """What is measured before anything is drawn: the defaults so far, the paper's, and three milder ones."""
+    wide = replace(PACKAGE_DEFAULTS, k_broad=32, k_sharp=24, t_sharp=1.0)
     gentle = replace(PACKAGE_DEFAULTS, k_broad=24, k_sharp=12, t_broad=4.0, t_sharp=3.0, score_low=0.7)
-    gentlest = replace(gentle, score_low=0.9, stride_floor=0.5)
-    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, gentle, gentlest]))
+    faint = replace(PACKAGE_DEFAULTS, score_low=0.9)
+    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, gentle, wide, faint]))
 
 
 def _print(search: Search) -> None:

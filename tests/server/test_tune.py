@@ -10,6 +10,7 @@ from server import default_model, tune
 from server.command import main
 from server.tune import Clock, TuningError
 from server.tune_search import BlockGain, Search
+from tests.support import checkpoints
 
 MODEL = default_model.fetch(progress=False)
 
@@ -143,3 +144,19 @@ def test_minutes_are_more_than_none_and_at_most_an_hour(
     with pytest.raises(SystemExit):
         main(["tune", "model", "--out", "file", "--minutes", minutes])
     assert "--minutes" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_tiny_model_is_tuned_over_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = checkpoints.make("llama", tmp_path / "tiny", layers=2, max_positions=1024 + tune.ROOM)
+    heads, out = folder / head_profile.FILE_NAME, tmp_path / "tuned.json"
+    assert main(["calibrate", str(folder), "--out", str(heads), "--samples", "4"]) == 0
+
+    assert main(["tune", str(folder), "--out", str(out), "--minutes", "4"]) == 0
+
+    tuned = head_profile.load(out)
+    assert tuned.heads == head_profile.load(heads).heads
+    assert tuned.tuning is not None
+    assert tuned.tuning.lengths == (500, 1000)
+    assert tuned.tuning.held_out >= 3 * len(tuned.tuning.kinds)
+    assert "held-out samples" in capsys.readouterr().out
