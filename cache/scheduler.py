@@ -22,6 +22,9 @@ from cache.settings import EngineSettings
 DESCRIBE_CACHE = "ropeway_describe_cache"
 """A utility of the engine core, for the API process: `PositionalScheduling.describe_cache`."""
 
+DESCRIBE_PROGRESS = "ropeway_describe_progress"
+"""Another one: `PositionalScheduling.describe_progress`."""
+
 _FIRST_ROW = "ropeway_first_row"
 
 
@@ -42,7 +45,9 @@ class PositionalScheduling(Scheduler):
                 "KV connectors and KV offloading bring keys that the key shadow does not hold: not covered"
             )
         self._meter = CacheMeter(self)
+        self._computed = 0
         setattr(EngineCore, DESCRIBE_CACHE, _describe_cache)
+        setattr(EngineCore, DESCRIBE_PROGRESS, _describe_progress)
 
     def add_request(self, request: Request) -> None:
         """Queue a request; an answer pass goes before those that wait, as its score pass waited for it."""
@@ -79,10 +84,15 @@ class PositionalScheduling(Scheduler):
         """The state of the cache's blocks and what was counted, as JSON types; see `CacheMeter.describe`."""
         return self._meter.describe()
 
+    def describe_progress(self) -> tuple[int, int]:
+        """Tokens computed since the start, of prompts and answers, and requests that have not finished."""
+        return self._computed, self.get_num_unfinished_requests()
+
     def update_from_output(
         self, scheduler_output: SchedulerOutput, model_runner_output: ModelRunnerOutput
     ) -> dict[int, EngineCoreOutputs]:
         """Let each finished score pass's output carry its relevance table."""
+        self._computed += scheduler_output.total_num_scheduled_tokens
         results = super().update_from_output(scheduler_output, model_runner_output)
         if isinstance(model_runner_output, RelevanceRunnerOutput):
             for outputs in results.values():
@@ -103,6 +113,10 @@ class RopewayAsyncScheduler(PositionalScheduling, AsyncScheduler):
 
 def _describe_cache(core: EngineCore) -> dict[str, Any]:
     return core.scheduler.describe_cache()
+
+
+def _describe_progress(core: EngineCore) -> tuple[int, int]:
+    return core.scheduler.describe_progress()
 
 
 def _first_query_row(request: Request) -> int | None:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vllm.v1.engine.exceptions import EngineDeadError
+
 from cache.accounting import Pool, describe_memory
 from cache.scheduler import DESCRIBE_CACHE
 from server.engine import RopewayEngine
@@ -41,5 +43,9 @@ class CacheAccount:
                 await asyncio.wait({asking}, timeout=_LOOK_SECONDS)
             told: dict[str, Any] = asking.result()
             return told
+        except EngineDeadError:
+            raise
+        except Exception as error:  # vLLM has no narrower one for a core that is shutting down
+            raise self._engine.dead_error from error
         finally:
             asking.cancel()

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 from vllm.outputs import RequestOutput
@@ -14,6 +15,7 @@ from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollec
 
 from cache.extra_args import ARRIVAL
 from server.default_profile import DefaultProfile, RunningPrompt
+from server.drain import Drain
 from server.fields import QGPMFields
 from server.intent import Intent, current_intent
 from server.invalidation import InvalidatingEngine
@@ -23,6 +25,7 @@ from server.metrics import Metrics
 from server.preparation import Abilities, PlainReason, Preparation, prepare, refuse_forged
 from server.rebuild import RebuildingOutputProcessor, Rebuilt, answering, rebuild
 from server.request_record import PromptRecord, RecordStore
+from server.request_trace import RequestTrace
 from server.rope_choice import ServedRope, Wish
 from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
 
@@ -37,6 +40,7 @@ class RopewayEngine(InvalidatingEngine):
     output_processor: OutputProcessor
     records: RecordStore
     profiles: DefaultProfile
+    drain: Drain
 
     def open(
         self, abilities: Abilities, rope: ServedRope | None, metrics: Metrics, memo: RelevanceMemo
@@ -50,6 +54,7 @@ class RopewayEngine(InvalidatingEngine):
         self.metrics = metrics
         self.memo = memo
         self.records = RecordStore()
+        self.drain = Drain()
 
     @property
     def rope(self) -> ServedRope | None:
@@ -138,33 +143,53 @@ class RopewayEngine(InvalidatingEngine):
         )
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """End the engine; where no time to drain was asked for, its processes still get time to clean up.
+        """Let what runs finish, within `timeout` seconds, and end the engine.
 
-        `timeout` in seconds.
+        Blocks; with a timeout not on the thread of the event loop. vLLM's own drain, in the core, would
+        refuse the answer pass of a request whose score pass is under way. Processes always get time to clean
+        up.
         """
+        if hasattr(self, "drain"):  # missing where the engine did not start
+            self._finish_requests(timeout or 0)
         handler = getattr(self, "output_handler", None)  # missing where the engine did not start
         if handler is not None and not self.get_num_unfinished_requests():
             # Otherwise it would report the end of its engine as a failure.
             cancel_task_threadsafe(handler)
-        super().shutdown(max(timeout or 0, _CLEANUP_SECONDS))
+        super().shutdown(_CLEANUP_SECONDS)
+
+    def _finish_requests(self, seconds: float) -> None:
+        finished = self.drain.finish(seconds, lambda: self.get_num_unfinished_requests() > 0)
+        if finished or not seconds:  # without time to drain the core aborts what it has
+            return
+        aborting = asyncio.run_coroutine_threadsafe(self._abort_all(), self.output_handler.get_loop())
+        with suppress(TimeoutError):
+            aborting.result(_CLEANUP_SECONDS)
+
+    async def _abort_all(self) -> None:
+        await self.abort(tuple(self.output_processor.request_states), internal=True)
 
     def _start(self, running: RunningPrompt, inner: Inner, intent: Intent) -> PromptRun:
-        record = running.record
+        record, trace = running.record, RequestTrace.silent()
         preparing = None
         if intent.fields.enabled:
             record.mode = "qgpm" if intent.fields.evidence is None else "evidence"
-            preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record))
+            trace = RequestTrace.of(inner.options.get("trace_headers"), record.arrival)
+            inner = replace(inner, options={**inner.options, "trace_headers": trace.headers or None})
+            preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record, trace))
             intent.preparing.append(preparing)
-        run = PromptRun(inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing)
+        run = PromptRun(
+            inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing, trace
+        )
         self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)
         return run
 
     async def _prepare_timed(
-        self, prompt: Mapping[str, Any], intent: Intent, record: PromptRecord
+        self, prompt: Mapping[str, Any], intent: Intent, record: PromptRecord, trace: RequestTrace
     ) -> Preparation | PlainReason:
         started = time.perf_counter()
-        prepared = await self.prepare(prompt, intent.fields, intent.source)
+        with trace.stage("locate"):
+            prepared = await self.prepare(prompt, intent.fields, intent.source)
         record.seconds["locate"] = time.perf_counter() - started
         return prepared
 

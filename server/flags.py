@@ -16,6 +16,9 @@ from server.memo import DEFAULT_BYTES
 
 DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
 Every flag of `vllm serve` keeps its meaning; those that Ropeway must set itself are refused by name."""
+DRAIN_SECONDS = 25
+"""What vLLM's `--shutdown-timeout` is by default: Kubernetes kills 30 seconds after it asks."""
+STALL_SECONDS = 60.0
 _V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 
@@ -63,6 +66,7 @@ _REFUSALS = (
     Refusal("--api-server-count", _above_one, "records are kept in one API process; run several servers"),
     Refusal("--headless", bool, "a headless engine has no API process to run the two passes"),
     Refusal("--memo-bytes", lambda value: value < 0, "memory cannot be negative; 0 keeps nothing"),
+    Refusal("--ready-stall-seconds", lambda value: value <= 0, "a stall takes time"),
     Refusal("--grpc", bool, "only the HTTP server is Ropeway's"),
     Refusal("--grpc-port", _given, "only the HTTP server is Ropeway's"),
 )
@@ -130,7 +134,22 @@ def parser() -> FlexibleArgumentParser:
         action="store_true",
         help="serve no page at /ui, where documents are asked about in a browser",
     )
-    return make_arg_parser(made)
+    ours.add_argument(
+        "--ready-stall-seconds",
+        type=float,
+        default=STALL_SECONDS,
+        metavar="N",
+        help="/ready answers 503 when running requests have made no progress for so long; a step of the "
+        "engine that takes longer is a stall (default: 60)",
+    )
+    ours.add_argument(
+        "--log-requests-json",
+        action="store_true",
+        help="log a line of JSON for each finished request: what was done, never its text",
+    )
+    complete = make_arg_parser(made)
+    complete.set_defaults(shutdown_timeout=DRAIN_SECONDS)
+    return complete
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -62,6 +62,15 @@ class PromptRecord:
         """Seconds since the request arrived."""
         return time.time() - self.arrival
 
+    def tokens(self) -> dict[str, int | None]:
+        """How many tokens there were, and how many of the prompt each pass found in the cache."""
+        return {
+            "prompt": self.prompt_tokens,
+            "score_cached": self.score_cached,
+            "answer_cached": self.answer_cached,
+            "output": self.output_tokens,
+        }
+
     def choose(
         self, relevance: Sequence[float] | torch.Tensor, scores: SentenceScores, sentences: Sequence[Sentence]
     ) -> None:
@@ -85,12 +94,7 @@ class PromptRecord:
             "profile": self.profile,
             "rebuilt": self.rebuilt,
             **kept,
-            "tokens": {
-                "prompt": self.prompt_tokens,
-                "score_cached": self.score_cached,
-                "answer_cached": self.answer_cached,
-                "output": self.output_tokens,
-            },
+            "tokens": self.tokens(),
             "outcome": self.outcome,
         }
 

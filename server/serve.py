@@ -7,7 +7,7 @@ import socket
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvloop
@@ -29,9 +29,11 @@ from vllm.usage.usage_lib import UsageContext
 from cache.head_profile import HeadProfile
 from cache.pin import check_vllm_version
 from cache.registration import register_architectures
-from server import admin, cache_route, routes
+from cache.scheduler import DESCRIBE_PROGRESS
+from server import admin, cache_route, readiness, routes
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
+from server.drain import guard
 from server.engine import RopewayEngine
 from server.engine_config import REFUSALS, StartError, configured, head_profile
 from server.field_refusal import refuse_fields
@@ -42,7 +44,10 @@ from server.memo_metrics import MemoCollector
 from server.metrics import Metrics
 from server.preparation import Abilities
 from server.profile_metrics import ProfileCollector
+from server.pulse import Pulse
+from server.readiness import Readiness
 from server.refusal import count_refusals
+from server.request_log import log_requests
 from server.rope_choice import ServedRope
 from server.rope_start import as_loaded
 from server.ui_route import add_page
@@ -51,6 +56,14 @@ _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
     "The harbour freezes in January.\n\nQuestion: When does the ferry leave?"
 )
+
+
+# A client that reads no further must not keep the process alive.
+_CLOSE_SECONDS = 5
+
+
+class EngineDiedError(RuntimeError):
+    """The server ended without being told to."""
 
 
 def run(model: str | None, arguments: Sequence[str]) -> int:
@@ -62,10 +75,15 @@ def run(model: str | None, arguments: Sequence[str]) -> int:
         heads = head_profile(args)
         cli_env_setup()
         configure_logging_from_args(args)
+        if args.log_requests_json:
+            log_requests()
         uvloop.run(_serve(args, heads))
     except REFUSALS as error:
         print(f"ropeway serve: {error}", file=sys.stderr)
         return 2
+    except EngineDiedError as error:
+        print(f"ropeway serve: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -82,11 +100,21 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
     try:
         async with _engine(args, heads) as (engine, rope):
             app = await _app(args, engine, heads, rope)
-            announcing = asyncio.create_task(_announce(address, sock, engine))
+            background = [
+                asyncio.create_task(_announce(address, sock, engine)),
+                asyncio.create_task(app.state.ropeway_readiness.pulse.watch()),
+            ]
+            # vLLM's own handlers are set in the very step that this waits for.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.add_signal_handler, signal.SIGINT, _end_at_once, engine)
             stopped = await _listen(app, args, sock)
-            announcing.cancel()
+            for task in background:
+                task.cancel()
+            if not engine.drain.started:
+                raise EngineDiedError("the server ended without being told to: the error is above")
         # As in vLLM: the server's own shutdown is awaited after the engine's.
-        await stopped
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopped, _CLOSE_SECONDS)
     finally:
         sock.close()
 
@@ -103,6 +131,12 @@ def _bind(args: Namespace) -> tuple[str, socket.socket]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt("terminated")
+
+
+def _end_at_once(engine: RopewayEngine) -> None:
+    """Ctrl-C, or SIGINT during a drain: abort what runs."""
+    engine.drain.hurry()
+    signal.raise_signal(signal.SIGTERM)
 
 
 @asynccontextmanager
@@ -125,7 +159,7 @@ async def _engine(
         await engine.reset_mm_cache()
         yield engine, rope
     finally:
-        engine.shutdown(timeout=config.shutdown_timeout)
+        engine.shutdown(timeout=0)  # what ran has had its time, unless the server never came up
 
 
 async def _app(
@@ -143,11 +177,13 @@ async def _app(
     engine.open(abilities, as_loaded(rope, plan), metrics, memo)
     REGISTRY.register(ProfileCollector(engine.profiles))
     app = build_app(args, tasks, engine.model_config)
+    guard(app, engine.drain)
     refuse_fields(app, metrics.refuse)
     count_refusals(app, metrics.refuse)
     app.include_router(routes.router)
     app.include_router(cache_route.router)
     app.include_router(admin.router)
+    app.include_router(readiness.router)
     if not args.no_ui:
         add_page(app)
     app.state.ropeway_admin_key = args.admin_key
@@ -156,9 +192,20 @@ async def _app(
     await init_app_state(engine, app.state, args, tasks)
     app.state.ropeway_plan = plan
     app.state.ropeway_cache = account
+    app.state.ropeway_readiness = _readiness(engine, args.ready_stall_seconds)
     app.state.openai_serving_chat = ChatHandler(app.state.openai_serving_chat, engine)
     app.state.openai_serving_completion = CompletionHandler(app.state.openai_serving_completion, engine)
     return app
+
+
+def _readiness(engine: RopewayEngine, stall_seconds: float) -> Readiness:
+    async def ask() -> tuple[int, int]:
+        computed, unfinished = await engine.engine_core.call_utility_async(DESCRIBE_PROGRESS)
+        return computed, unfinished
+
+    made = Readiness(Pulse(ask), engine.drain, lambda: engine.errored, stall_seconds)
+    engine.metrics.watch(made.ready, made.pulse.seconds_since_progress)
+    return made
 
 
 async def _listen(app: FastAPI, args: Namespace, sock: socket.socket) -> Awaitable[None]:

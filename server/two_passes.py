@@ -23,7 +23,9 @@ from server.memo import MemoKey, RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import PlainReason, Preparation
 from server.rebuild import answering
+from server.request_log import log_request
 from server.request_record import Outcome, PromptRecord
+from server.request_trace import RequestTrace
 
 Generate = Callable[..., AsyncGenerator[RequestOutput, None]]
 
@@ -106,6 +108,7 @@ class PromptRun:
     memo: RelevanceMemo
     intent: Intent
     preparing: "asyncio.Task[Preparation | PlainReason] | None"
+    trace: RequestTrace
     _delta_tokens: int = field(default=0)
     _submitted: float = field(default=0.0)
 
@@ -192,7 +195,8 @@ class PromptRun:
             return torch.frombuffer(bytearray(known), dtype=torch.float64)
         generation = self.memo.generation
         started = time.perf_counter()
-        found = await score(self.inner, preparation, carried)
+        with self.trace.stage("score"):
+            found = await score(self.inner, preparation, carried)
         self.record.seconds["score"] = time.perf_counter() - started
         self.record.seconds["collect"] = found.collect_seconds
         self.record.score_cached = found.cached
@@ -240,6 +244,9 @@ class PromptRun:
         self.record.outcome = outcome
         self.record.seconds["total"] = self.record.since_arrival()
         self.metrics.observe(self.record)
+        request_id = self.inner.request_id
+        log_request(self.intent.response_id(request_id), request_id, self.record)
+        self.trace.end(request_id, self.record)
 
 
 def _outcome(output: RequestOutput) -> Outcome:
