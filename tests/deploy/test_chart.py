@@ -144,6 +144,7 @@ def test_a_start_may_take_minutes_and_a_stall_only_stops_new_requests() -> None:
 def test_a_pod_leaves_the_service_before_it_is_told_to_stop_and_then_has_time() -> None:
     values = {"drain": {"deregister": 7, "finish": 100, "margin": 13}}
     assert container(values)["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "7"]
+    assert "--shutdown-timeout=100" in container(values)["args"]
     assert pod(values)["terminationGracePeriodSeconds"] == 120
 
 
@@ -160,6 +161,7 @@ def test_the_model_comes_first_and_each_rank_gets_a_gpu() -> None:
         "org/model",
         "--host=0.0.0.0",
         "--port=8000",
+        "--shutdown-timeout=60",
         "--tensor-parallel-size=4",
         "--qgpm",
         "on",
