@@ -71,7 +71,7 @@ def crowded(checkpoint: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A checkpoint without a head profile, and with prompt embeddings allowed."""
+    """A checkpoint without a head profile, with prompt embeddings allowed, and without the page."""
     folder = make("llama", tmp_path_factory.mktemp("http-headless"), layers=2)
-    with running_server([str(folder), *SHARED, "--enable-prompt-embeds"]) as started:
+    with running_server([str(folder), *SHARED, "--enable-prompt-embeds", "--no-ui"]) as started:
         yield started

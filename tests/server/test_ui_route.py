@@ -96,6 +96,33 @@ def test_the_page_holds_nothing_inline_and_names_each_field() -> None:
         assert f'for="{name}"' in page or re.search(rf"<label[^>]*>\s*<input id=\"{name}\"", page)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_lines_stand_out_from_their_ground(scheme: str) -> None:
+    blocks = re.findall(r":root \{(.*?)\}", (FOLDER / "page.css").read_text(encoding="utf-8"), re.DOTALL)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6});", block)) for block in blocks)
+    assert light.keys() == dark.keys()
+    colour = {"light": light, "dark": dark}[scheme]
+    for ground in ("ground", "panel"):
+        for text in ("ink", "faint", "accent", "error"):  # WCAG 2.2: 4.5 for text, 3 for what is drawn
+            assert _contrast(colour[text], colour[ground]) >= 4.5, (text, ground)
+        for line in ("line", "broad", "sharp", "protected"):
+            assert _contrast(colour[line], colour[ground]) >= 3, (line, ground)
+    assert _contrast(colour["ink"], colour["mark"]) >= 4.5
+    assert _contrast(colour["on-accent"], colour["accent"]) >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    """WCAG's contrast ratio of two colours, 1 to 21."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    values = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def test_the_scripts_find_what_they_look_for() -> None:
     page = (FOLDER / "index.html").read_text(encoding="utf-8")
     wanted = set(re.findall(r"\bat\(\"([\w-]+)\"\)", (FOLDER / "main.js").read_text(encoding="utf-8")))
