@@ -12,7 +12,7 @@ import cache.pin
 from cache.head_profile import Calibration, Head, HeadProfile
 from cache.pin import VersionMismatchError, check_vllm_version
 from positional.qgpm import PACKAGE_DEFAULTS
-from server.flags import parser
+from server.flags import DRAIN_SECONDS, parser
 from tests.support.checkpoints import make
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +29,7 @@ REFUSED: dict[str, list[str]] = {
     "--api-server-count": ["--api-server-count", "2"],
     "--headless": ["--headless"],
     "--memo-bytes": ["--memo-bytes", "-1"],
+    "--ready-stall-seconds": ["--ready-stall-seconds", "0"],
     "--additional-config": ["--additional-config", '{"ropeway": {}}'],
 }
 
@@ -127,6 +128,11 @@ def test_a_scaling_that_is_no_json_object_is_refused(text: str, capsys: pytest.C
 def test_a_scaling_is_read_as_json() -> None:
     for arguments in (["--rope-scaling", '{"factor": 4}'], ["--rope-scaling.factor", "4"]):
         assert parser().parse_args(["model", *arguments]).rope_scaling == {"factor": 4}
+
+
+def test_running_requests_get_time_to_finish_unless_the_command_line_says_otherwise() -> None:
+    assert parser().parse_args(["model"]).shutdown_timeout == DRAIN_SECONDS
+    assert parser().parse_args(["model", "--shutdown-timeout", "0"]).shutdown_timeout == 0
 
 
 def test_a_local_build_of_the_right_vllm_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
