@@ -27,10 +27,10 @@ async function compare() {
   busy(true);
   clear();
   try {
-    await answer(asked, running.signal);
-    at("status").textContent = "Done.";
+    const whole = await answer(asked, running.signal);
+    say(whole ? "Done." : "Not all was answered.");
   } catch (error) {
-    if (error.name === "AbortError") at("status").textContent = "Stopped.";
+    if (error.name === "AbortError") say("Stopped.");
     else complain(error.message);
   } finally {
     busy(false);
@@ -53,6 +53,7 @@ function question() {
   return { text, query: `Question: ${asked}`, maxTokens: at("max-tokens").valueAsNumber };
 }
 
+/** Asks plainly and with QGPM, and shows what QGPM did; whether both were answered. */
 async function answer({ text, query, maxTokens }, signal) {
   say("Looking for the model …");
   const model = await findModel();
@@ -76,12 +77,13 @@ async function answer({ text, query, maxTokens }, signal) {
     ids.push(await stream("qgpm"));
   }
   signal.throwIfAborted();
-  if (ids[1] === null) return;
+  if (ids[1] === null) return false;
   say("Reading what QGPM did …");
   const record = await server.record(ids[1]);
   answers.qgpm.explain(record);
   const body = { model, messages, qgpm: modes.qgpm, cache_salt: salts.qgpm };
   explain(record, record.mode === "plain" ? null : await server.relevance(body, signal));
+  return ids[0] !== null;
 }
 
 async function findModel() {

@@ -1,12 +1,11 @@
 """A real Chromium, and pages in it that may not complain in their console."""
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.ui.chromium import NoChromiumError, launch
 from tests.ui.visits import Open
 
 # What Chromium itself notes for every answer of 400 and above, however well the page takes it.
@@ -18,21 +17,12 @@ _REFUSED = "Failed to load resource"
 def browser() -> Iterator[Browser]:
     """Playwright's own Chromium, or else the system's."""
     with sync_playwright() as playwright:
-        launched = _launch(playwright)
+        try:
+            launched = launch(playwright)
+        except NoChromiumError as error:
+            pytest.skip(str(error))
         yield launched
         launched.close()
-
-
-def _launch(playwright: Playwright) -> Browser:
-    if Path(playwright.chromium.executable_path).exists():
-        return playwright.chromium.launch()
-    system = shutil.which("chromium") or shutil.which("google-chrome")
-    if system is None:
-        pytest.skip("no Chromium: `playwright install chromium`, or a system package `chromium`")
-    try:
-        return playwright.chromium.launch(executable_path=system)
-    except Error:  # in a container's root account there is no sandbox
-        return playwright.chromium.launch(executable_path=system, args=["--no-sandbox"])
 
 
 @pytest.fixture

@@ -10,25 +10,16 @@ from playwright.sync_api import expect
 
 from server.child import Server, running_server
 from tests.support.prose import document
+from tests.ui.planted import FACT, QUESTION, planted
 from tests.ui.visits import PATIENCE_MS, Open, ask, compare, darkest, overflow
 
 pytestmark = pytest.mark.long
-
-FACT = "The password of the harbour office is Marigold-417."
-QUESTION = "What is the password of the harbour office?"
-SENTENCES = 210
 
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Server]:
     with running_server(["--enforce-eager"]) as server:
         yield server
-
-
-def planted() -> str:
-    """About 3,000 tokens of prose with the fact in the midst."""
-    halves = document(SENTENCES // 2, seed=3), document(SENTENCES // 2, seed=4)
-    return f"{halves[0]} {FACT} {halves[1]}"
 
 
 def test_the_sentence_that_is_shaded_most_holds_the_planted_fact(opened: Open, served: Server) -> None:

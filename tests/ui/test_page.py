@@ -132,6 +132,7 @@ def test_a_refusal_is_said_in_words(opened: Open, refusal: tuple[int, dict, dict
         for section in ("#plain", "#qgpm"):
             expect(page.locator(f"{section} .error")).to_contain_text(words)
             expect(page.locator(f"{section} .error")).to_have_attribute("role", "alert")
+        expect(page.locator("#status")).to_have_text("Not all was answered.")
         # Afterwards it works again.
         script.refusal = None
         compare(page, "First. Second.", "What?")
