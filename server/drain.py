@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.error_response import error_response
+from server.middleware import put_first
 
 RETRY_AFTER_SECONDS = 5
 
@@ -75,7 +76,7 @@ class DrainGate:
 
 def guard(app: FastAPI, drain: Drain) -> None:
     """Put the gate before everything else, so that a request is counted until its last byte."""
-    app.add_middleware(DrainGate, drain=drain)
+    put_first(app, DrainGate, drain=drain)
 
 
 def _refusal() -> ASGIApp:

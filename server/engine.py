@@ -14,6 +14,7 @@ from vllm.utils.async_utils import cancel_task_threadsafe
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 
 from cache.extra_args import ARRIVAL
+from server.api_keys import ApiKeys
 from server.default_profile import DefaultProfile, RunningPrompt
 from server.drain import Drain
 from server.fields import QGPMFields
@@ -27,7 +28,8 @@ from server.rebuild import RebuildingOutputProcessor, Rebuilt, answering, rebuil
 from server.request_record import PromptRecord, RecordStore
 from server.request_trace import RequestTrace
 from server.rope_choice import ServedRope, Wish
-from server.two_passes import Inner, PromptRun, Scores, score, score_arguments
+from server.score_passes import Place, ScorePasses
+from server.two_passes import Inner, PromptRun, Scores, memo_key, score, score_arguments
 
 _CLEANUP_SECONDS = 10
 
@@ -41,15 +43,24 @@ class RopewayEngine(InvalidatingEngine):
     records: RecordStore
     profiles: DefaultProfile
     drain: Drain
+    api_keys: ApiKeys
+    score_passes: ScorePasses
 
     def open(
-        self, abilities: Abilities, rope: ServedRope | None, metrics: Metrics, memo: RelevanceMemo
+        self,
+        abilities: Abilities,
+        rope: ServedRope | None,
+        metrics: Metrics,
+        memo: RelevanceMemo,
+        api_keys: ApiKeys,
     ) -> None:
-        """Say what the loaded model allows; before the first request.
+        """Say what the loaded model and the command line allow; before the first request.
 
         `rope`: None for a model none of whose rules can be replaced.
         """
         self.abilities = abilities
+        self.api_keys = api_keys
+        self.score_passes = ScorePasses(abilities.limits.score_passes)
         self.profiles = DefaultProfile(rope, self.model_config.max_model_len)
         self.metrics = metrics
         self.memo = memo
@@ -170,28 +181,34 @@ class RopewayEngine(InvalidatingEngine):
 
     def _start(self, running: RunningPrompt, inner: Inner, intent: Intent) -> PromptRun:
         record, trace = running.record, RequestTrace.silent()
-        preparing = None
+        preparing, place = None, self.score_passes.place(intent.holder)
         if intent.fields.enabled:
             record.mode = "qgpm" if intent.fields.evidence is None else "evidence"
             trace = RequestTrace.of(inner.options.get("trace_headers"), record.arrival)
             inner = replace(inner, options={**inner.options, "trace_headers": trace.headers or None})
-            preparing = asyncio.create_task(self._prepare_timed(inner.prompt, intent, record, trace))
+            preparing = asyncio.create_task(self._prepare_timed(inner, intent, record, trace, place))
             intent.preparing.append(preparing)
         run = PromptRun(
-            inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing, trace
+            inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing, trace, place
         )
         self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)
         return run
 
     async def _prepare_timed(
-        self, prompt: Mapping[str, Any], intent: Intent, record: PromptRecord, trace: RequestTrace
+        self, inner: Inner, intent: Intent, record: PromptRecord, trace: RequestTrace, place: Place
     ) -> Preparation | PlainReason:
+        """Prepare a prompt, and take its place among the score passes where it will need one."""
         started = time.perf_counter()
         with trace.stage("locate"):
-            prepared = await self.prepare(prompt, intent.fields, intent.source)
+            prepared = await self.prepare(inner.prompt, intent.fields, intent.source)
         record.seconds["locate"] = time.perf_counter() - started
+        if isinstance(prepared, Preparation) and self._will_score(inner, prepared):
+            place.take()
         return prepared
+
+    def _will_score(self, inner: Inner, preparation: Preparation) -> bool:
+        return preparation.asks_heads and memo_key(self.memo, inner, preparation) not in self.memo
 
     def _run_output_handler(self) -> None:
         if not isinstance(self.output_processor, RebuildingOutputProcessor):

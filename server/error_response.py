@@ -31,7 +31,8 @@ class OwnRoute(APIRoute):
         refused = error_response(
             HTTPStatus.METHOD_NOT_ALLOWED,
             f"{scope['path']} takes {allowed}, not {scope['method']}",
-            headers={"Allow": allowed},
+            "method",
+            {"Allow": allowed},
         )
         await refused(scope, receive, send)
 

@@ -12,6 +12,9 @@ from server.offsets import TokenizedPrompt
 UNSCORED = 1.0
 """The score of a passage that came without one."""
 
+# Of all passages together; each costs a moment. A word of the language, given as a passage, occurs so often.
+_MOST_OCCURRENCES = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRelevance:
@@ -28,10 +31,10 @@ def evidence_relevance(
 
     Every occurrence in the context counts, and of a sentence's passages the one with the highest score. z
     falls with the rank in equal steps, with mean 0 and standard deviation 1. Raises LocateError, naming
-    `evidence[i]`, for a passage that no part of the context holds. The paper's Oracle (section 5) marks the
-    evidence's tokens; this marks its sentences.
+    `evidence[i]`, for a passage that no part of the context holds, and for one that occurs too often. The
+    paper's Oracle (section 5) marks the evidence's tokens; this marks its sentences.
     """
-    regions = _regions(located.sentences)
+    places = _Places(prompt.text, located.sentences)
     # Finding a text takes time, so each is looked for once: where it came first, with its highest score.
     texts: dict[str, tuple[int, float]] = {}
     for index, (passage, score) in enumerate(passages):
@@ -39,7 +42,12 @@ def evidence_relevance(
         texts[passage] = first, max(highest, UNSCORED if score is None else score)
     scores: dict[int, float] = {}
     for passage, (index, value) in texts.items():
-        touched = list(_touched(prompt.text, located.sentences, regions, passage))
+        touched = list(places.touched(passage))
+        if places.occurrences > _MOST_OCCURRENCES:
+            raise LocateError(
+                f"evidence[{index}]",
+                f"makes more than {_MOST_OCCURRENCES} occurrences of all passages; give longer ones",
+            )
         if not touched:
             raise LocateError(f"evidence[{index}]", "does not occur in the context", passage)
         for sentence in touched:
@@ -69,6 +77,37 @@ def evidence_overrides(
     return {**overrides, "k_sharp": k_sharp}
 
 
+class _Places:
+    """Where passages stand in the sentences of a text; `occurrences` counts what was found."""
+
+    def __init__(self, text: str, sentences: Sequence[Sentence]) -> None:
+        self.occurrences = 0
+        self._text = text
+        self._starts = [sentence.start_char for sentence in sentences]
+        self._regions = _regions(sentences)
+
+    def touched(self, passage: str) -> Iterator[int]:
+        """Sentences that hold a character of some occurrence, ascending, each once.
+
+        It ends early where passages occur too often.
+        """
+        reached = 0
+        for form in dict.fromkeys((passage, passage.strip())):
+            # White space around a passage touches no sentence: it belongs to the next one.
+            leading, trailing = len(form) - len(form.lstrip()), len(form) - len(form.rstrip())
+            for start, end in self._regions:
+                for at in _occurrences(self._text, form, start, end):
+                    self.occurrences += 1
+                    if self.occurrences > _MOST_OCCURRENCES:
+                        return
+                    first = bisect_right(self._starts, at + leading) - 1
+                    last = bisect_left(self._starts, at + len(form) - trailing)
+                    yield from range(max(first, reached), last)
+                    reached = max(reached, last)
+            if reached:
+                return
+
+
 def _regions(sentences: Sequence[Sentence]) -> list[tuple[int, int]]:
     """Character spans of the parts of the context: sentences that follow each other without a hole."""
     if not sentences:
@@ -78,25 +117,6 @@ def _regions(sentences: Sequence[Sentence]) -> list[tuple[int, int]]:
     ]
     bounds = pairwise([0, *breaks, len(sentences)])
     return [(sentences[first].start_char, sentences[end - 1].end_char) for first, end in bounds]
-
-
-def _touched(
-    text: str, sentences: Sequence[Sentence], regions: Sequence[tuple[int, int]], passage: str
-) -> Iterator[int]:
-    """Sentences that hold a character of some occurrence, ascending, each once."""
-    starts = [sentence.start_char for sentence in sentences]
-    reached = 0
-    for form in (passage, passage.strip()):
-        # White space around a passage touches no sentence: it belongs to the next one.
-        leading, trailing = len(form) - len(form.lstrip()), len(form) - len(form.rstrip())
-        for start, end in regions:
-            for at in _occurrences(text, form, start, end):
-                first = bisect_right(starts, at + leading) - 1
-                last = bisect_left(starts, at + len(form) - trailing)
-                yield from range(max(first, reached), last)
-                reached = max(reached, last)
-        if reached:
-            return
 
 
 def _occurrences(text: str, wanted: str, start: int, end: int) -> Iterator[int]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
-from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.error_response import error_response
+from server.middleware import put_last
 from server.refusal import Reason
 
 FIELDS = ("qgpm", "rope")
@@ -44,12 +44,8 @@ class FieldRefusal:
 
 
 def refuse_fields(app: FastAPI, refuse: Callable[[Reason], None]) -> None:
-    """Put the middleware behind all that the app has, also where their stack is built already.
-
-    `refuse` counts what it refuses.
-    """
-    app.user_middleware.append(Middleware(FieldRefusal, refuse=refuse))
-    app.middleware_stack = None  # the first request builds it
+    """Refuse them from now on; `refuse` counts it."""
+    put_last(app, FieldRefusal, refuse=refuse)
 
 
 def _may_carry(scope: Scope) -> bool:

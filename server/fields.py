@@ -13,20 +13,38 @@ from positional.qgpm import Ablation, QGPMConfig, QGPMError
 from server.evidence import evidence_overrides
 
 _SHOWN = 80
-# Each is looked for in the whole prompt, in a thread that goes on when its client has left.
-_MOST_PASSAGES = 1000
+_LONGEST_WORD = 16
+# These hold what a client may not want to read in the log of whoever passed the error on.
+_TEXTS = ("qgpm.question", "qgpm.context", "qgpm.evidence")
 
 
 class FieldError(ValueError):
-    """A value of the request body that cannot be used: its full name, what is wrong and the value."""
+    """A value of the request body that cannot be used: its full name, what is wrong and the value.
+
+    Of a name that a client made up so much is kept as can be sent back; of a text only its length, unless it
+    is a word.
+    """
 
     def __init__(self, parameter: str, message: str, value: object = None) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-        self.parameter = parameter
-        self.message = f"{parameter} {message} (got {shown})"
+        self.parameter = _shortened(parameter.encode(errors="backslashreplace").decode())
+        self.message = f"{self.parameter} {message} (got {_shown(parameter, value)})"
         self.value = value
         super().__init__(self.message)
+
+
+def _shown(parameter: str, value: object) -> str:
+    match value:
+        case str() if parameter.startswith(_TEXTS) or len(value) > _LONGEST_WORD or len(value.split()) > 1:
+            return f"a text of {len(value)} characters"
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return f"an object of {len(value)}"
+    return _shortened(repr(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +134,7 @@ class _Body(BaseModel):
 
     question: _Text | None = None
     context: _Text | None = None
-    evidence: Annotated[list[_Passage], Field(min_length=1, max_length=_MOST_PASSAGES)] | None = None
+    evidence: Annotated[list[_Passage], Field(min_length=1)] | None = None
     k_broad: Annotated[_Count, Field(ge=2)] | None = None  # K_s is at least 1
     t_broad: _Number | None = None
     k_sharp: _Count | None = None

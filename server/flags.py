@@ -12,6 +12,7 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser, validate_parsed
 from vllm.utils.argparse_utils import FlexibleArgumentParser, human_readable_int
 
 from server.admin_key import HEADER, VARIABLE, AdminKey
+from server.limits import add_limit_flags
 from server.memo import DEFAULT_BYTES
 
 DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
@@ -147,6 +148,7 @@ def parser() -> FlexibleArgumentParser:
         action="store_true",
         help="log a line of JSON for each finished request: what was done, never its text",
     )
+    add_limit_flags(ours)
     complete = make_arg_parser(made)
     complete.set_defaults(shutdown_timeout=DRAIN_SECONDS)
     return complete

@@ -29,6 +29,9 @@ def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
         fields = QGPMFields.parse(value, abilities.defaults, abilities.enabled_by_default)
     except FieldError as error:
         raise RequestError(error.message, error.parameter) from error
+    if fields.evidence is not None:
+        texts = [text for text, _ in fields.evidence]
+        abilities.limits.check_evidence(len(texts), sum(map(len, texts)))
     if fields.enabled and body.use_beam_search:
         if fields.asked:
             raise RequestError("qgpm cannot be used with beam search", "qgpm")
@@ -49,6 +52,12 @@ def read_rope(body: Body, served: ServedRope | None) -> Wish | None:
         return RopeFields.parse(value, served.model, served.declared).wish
     except FieldError as error:
         raise RequestError(error.message, error.parameter) from error
+
+
+def read_holder(engine: RopewayEngine, raw_request: Request | None) -> bytes | None:
+    """Whose API key a request came with; None without a valid one."""
+    header = None if raw_request is None else raw_request.headers.get("authorization")
+    return engine.api_keys.holder(header)
 
 
 def read_max_tokens(body: Body) -> int | None:
@@ -135,6 +144,7 @@ async def _answer(
         rope,
         await gives_max_tokens(body, raw_request),
         numbered=isinstance(body, CompletionRequest),
+        holder=read_holder(engine, raw_request),
     )
     try:
         with carrying(intent):

@@ -26,7 +26,8 @@ class Run(Protocol):
 class Intent:
     """One request's wishes.
 
-    `rope`: the rule that it asked for, None for the server's default. `numbered`: the endpoint numbers its
+    `rope`: the rule that it asked for, None for the server's default. `holder`: whose API key it came with,
+    None without a valid one. `numbered`: the endpoint numbers its
     prompts behind the response's id. `preparing` are the prompts' preparations, which run before any engine
     work; `runs` their runs.
     """
@@ -36,6 +37,7 @@ class Intent:
     rope: Wish | None
     max_tokens_given: bool
     numbered: bool
+    holder: bytes | None = None
     arrival: float = field(default_factory=time.time)
     preparing: list[asyncio.Task[Any]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)

@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from server.limits import NO_LIMITS, Limits
 from server.offsets import TokenizedPrompt
 from server.sentences import split
 
 QUESTION_MARK = "Question:"
 _CONTEXT_ROLES = frozenset({"user", "tool", "function"})
 _BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
+# A message is looked for this close before the next one, where only a template's own words lie between, and
+# behind that in the whole text; so often that this comes to so many characters, which takes seconds.
+_NEAR = 512
+_MOST_IN_VAIN = 1_000_000_000
 
 Span = tuple[int, int]
 """Characters [start, end) of the prompt's text."""
@@ -57,17 +62,24 @@ class Located:
 
     `num_tokens`: L, the tokens before an assistant prefix that is to be continued, otherwise all.
     `sentences`: in document order; those of one part of the context (one message) follow without a hole.
-    `query_rows`: ascending. `silent`: the context's tokens that contain a newline, which give no signal.
+    `query_rows`: ascending; `question_tokens` of them are the question's. `silent`: the context's tokens that
+    contain a newline, which give no signal.
     """
 
     num_tokens: int
     sentences: tuple[Sentence, ...]
     query_rows: tuple[int, ...]
+    question_tokens: int
     silent: tuple[int, ...]
 
 
 def locate(
-    prompt: TokenizedPrompt, source: Source, question: str | None, context: str | None, query_tail: int
+    prompt: TokenizedPrompt,
+    source: Source,
+    question: str | None,
+    context: str | None,
+    query_tail: int,
+    limits: Limits = NO_LIMITS,
 ) -> Located:
     """Finds the question, the context's sentences and the query rows; a context of one or none is no error.
 
@@ -76,7 +88,8 @@ def locate(
     its first occurrence, otherwise all of the user's and tools' messages (of the prompt) before the question;
     the question itself is cut out. The query rows are the question's tokens and the last `query_tail` of the
     prompt; these alone where the question stands before the context. Raises LocateError for a text that does
-    not occur. Source: QGPM paper, appendix B, "Prompts and query rows" and "Sentence segmentation".
+    not occur, and LimitError for a context that is too long to be split. Source: QGPM paper, appendix B,
+    "Prompts and query rows" and "Sentence segmentation".
     """
     layout = _Layout.of(prompt, source)
     asked = layout.question(question)
@@ -85,12 +98,14 @@ def locate(
     # A token that the question shares with the text before it is the question's.
     cut = min(asked[0], prompt.starts[first]) if first < last else asked[0]
     parts = _without(layout.context(context, asked[0]), (cut, asked[1]))
+    limits.check_document(sum(end - start for start, end in parts))
     sentences = tuple(_sentences(prompt, parts, layout.num_tokens))
     tail = range(max(0, layout.num_tokens - query_tail), layout.num_tokens)
     before_context = bool(parts) and asked[1] <= parts[0][0]
-    rows = set(tail) if before_context else {*range(first, last), *tail}
+    own_rows = range(0) if before_context else range(first, last)
+    rows = tuple(sorted({*own_rows, *tail}))
     silent = tuple(t for s in sentences for t in range(s.start, s.end) if prompt.holds_newline(t))
-    return Located(layout.num_tokens, sentences, tuple(sorted(rows)), silent)
+    return Located(layout.num_tokens, sentences, rows, len(own_rows), silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +113,7 @@ class _Layout:
     """The prompt's text up to `end` and where each message's text stands in it (None: not found)."""
 
     text: str
+    backwards: "Backwards"
     start: int
     end: int
     num_tokens: int
@@ -106,24 +122,25 @@ class _Layout:
     @classmethod
     def of(cls, prompt: TokenizedPrompt, source: Source) -> "_Layout":
         end, num_tokens = len(prompt.text), len(prompt.token_ids)
+        backwards = Backwards(prompt.text)
         if source.messages is None:
             start = prompt.ends[prompt.leading - 1] if prompt.leading else 0
-            return cls(prompt.text, start, end, num_tokens, None)
+            return cls(prompt.text, backwards, start, end, num_tokens, None)
         messages = source.messages
         if source.continue_final and messages:
-            prefix = _last(prompt.text, messages[-1][1], end)
+            prefix = backwards.last(messages[-1][1], end)
             if prefix is None:
                 raise LocateError("messages", "cannot be located: the prompt does not hold the last one")
             messages = messages[:-1]
             if prefix[0] < prefix[1]:
                 end, num_tokens = prefix[0], prompt.overlapping(*prefix)[0]
-        spans = _backwards(prompt.text, [text for _, text in messages], end)
+        spans = backwards.all([text for _, text in messages], end)
         roles = [role for role, _ in messages]
-        return cls(prompt.text, 0, end, num_tokens, tuple(zip(roles, spans, strict=True)))
+        return cls(prompt.text, backwards, 0, end, num_tokens, tuple(zip(roles, spans, strict=True)))
 
     def question(self, given: str | None) -> Span:
         if given is not None:
-            found = _last(self.text, given, self.end)
+            found = self.backwards.last(given, self.end)
             if found is None:
                 raise LocateError("question", "does not occur in the prompt", given)
             return found
@@ -159,30 +176,48 @@ class _Layout:
         return span
 
 
-def _backwards(text: str, contents: Sequence[str], end: int) -> list[Span | None]:
-    """Where each message's text stands, in order.
+@dataclass(slots=True)
+class Backwards:
+    """A text that is searched from its end; `in_vain`: characters that were looked through without a find."""
 
-    From the last one back, because a template writes more in front of messages (role names, a system prompt
-    of its own) than behind them. A text that is not there is passed over: templates drop old reasoning and
-    move system texts.
-    """
-    spans: list[Span | None] = []
-    for content in reversed(contents):
-        span = _last(text, content, end)
-        if span is not None:
-            end = span[0]
-        spans.append(span)
-    return spans[::-1]
+    text: str
+    in_vain: int = 0
+    _reversed: str = field(init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        self._reversed = self.text[::-1]  # `str.find` takes linear time, `str.rfind` does not
 
-def _last(text: str, wanted: str, end: int) -> Span | None:
-    """Last occurrence before `end` of the text, or of what a template leaves of it after stripping."""
-    backwards = text[:end][::-1]  # `str.find` takes linear time, `str.rfind` does not
-    for form in (wanted, wanted.strip()):
-        found = backwards.find(form[::-1])
-        if found >= 0:
-            return end - found - len(form), end - found
-    return None
+    def all(self, contents: Sequence[str], end: int) -> list[Span | None]:
+        """Where each message's text stands, in order.
+
+        From the last one back, because a template writes more in front of messages (role names, a system
+        prompt of its own) than behind them. A text that is not there is passed over: templates drop old
+        reasoning and move system texts. Raises LocateError where that would take too long.
+        """
+        spans: list[Span | None] = []
+        for content in reversed(contents):
+            span = self.last(content, end, len(content) + _NEAR) or self.last(content, end)
+            if span is not None:
+                end = span[0]
+            elif self.in_vain > _MOST_IN_VAIN:
+                raise LocateError("messages", "cannot be located: the prompt does not hold too many of them")
+            spans.append(span)
+        return spans[::-1]
+
+    def last(self, wanted: str, end: int, reach: int | None = None) -> Span | None:
+        """Last occurrence before `end` of the text, or of what a template leaves of it after stripping.
+
+        It begins at most `reach` characters before `end`.
+        """
+        behind = len(self.text) - end
+        stop = len(self.text) if reach is None else min(len(self.text), behind + reach)
+        for form in dict.fromkeys((wanted, wanted.strip())):
+            found = self._reversed.find(form[::-1], behind, stop)
+            if found >= 0:
+                last = len(self.text) - found
+                return last - len(form), last
+            self.in_vain += stop - behind
+        return None
 
 
 def _first(text: str, wanted: str, end: int) -> Span | None:

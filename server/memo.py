@@ -81,6 +81,9 @@ class RelevanceMemo:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: MemoKey) -> bool:
+        return key in self._entries
+
     def get(self, key: MemoKey) -> bytes | None:
         """The value of a key, which becomes the most recently used one; counts a hit or a miss."""
         value = self._entries.get(key)

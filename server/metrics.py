@@ -1,14 +1,13 @@
 """Ropeway's metrics beside vLLM's own; every label's values are known from the start."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from server.limits import Limit
 from server.refusal import Reason
 from server.request_record import Mode, Outcome, PromptRecord, Stage
-
-Limit = Literal["body", "document", "question", "evidence", "score_passes"]
 
 _SECONDS = (0.001, 0.005, 0.02, 0.08, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 640, 2560)
 # What requests usually show; a request that turned out plain behind its score pass shows others.

@@ -9,6 +9,7 @@ from cache.head_profile import QUERY_TAIL, HeadProfile
 from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig
 from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
+from server.limits import LimitError, Limits
 from server.locate import Located, LocateError, Source, locate
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
 from server.request_error import RequestError
@@ -22,6 +23,7 @@ class Abilities:
     heads: HeadProfile | None
     enabled_by_default: bool
     ablations: bool
+    limits: Limits
 
     @property
     def defaults(self) -> QGPMConfig:
@@ -48,6 +50,11 @@ class Preparation:
     def spans(self) -> list[tuple[int, int]]:
         """Token spans of the sentences."""
         return [(sentence.start, sentence.end) for sentence in self.located.sentences]
+
+    @property
+    def asks_heads(self) -> bool:
+        """Whether relevance is to come from the model's heads: the caller gave none, and it can differ."""
+        return self.evidence is None and len(self.located.sentences) > 1
 
     def score_task(self) -> ScoreTask:
         """What the score pass reads."""
@@ -102,6 +109,8 @@ def prepare(
     if error is None:
         try:
             return _prepare(prompt, fields, source, abilities, tokenizer)
+        except LimitError as found:
+            error = found
         except LocateError as found:
             error = RequestError(f"{found.parameter} {found.message}", found.parameter)
         except FieldError as found:
@@ -117,9 +126,14 @@ def _prepare(
     prompt: Mapping[str, Any], fields: QGPMFields, source: Source, abilities: Abilities, tokenizer: Any
 ) -> Preparation:
     text = tokenized(tokenizer, prompt["prompt_token_ids"], prompt.get("prompt"))
-    located = locate(text, source, fields.question, fields.context, abilities.query_tail)
+    limits = abilities.limits
+    located = locate(text, source, fields.question, fields.context, abilities.query_tail, limits)
+    sentences = located.sentences
+    limits.check_sentences(len(sentences), sum(sentence.end - sentence.start for sentence in sentences))
     evidence = None
     if fields.evidence is not None:
         evidence = evidence_relevance(text, located, fields.evidence)
+    elif len(sentences) > 1:
+        limits.check_question(located.question_tokens)
     count = None if evidence is None else evidence.count
     return Preparation(text, located, fields.config(abilities.defaults, count), evidence, fields.ablation)

@@ -52,3 +52,5 @@ def _refuse_answers(body: Body) -> None:
     if body.n not in (None, 1):
         raise RequestError(f"n must be 1 here: a prompt has one score pass (got {body.n})", "n")
     refuse_forged(body.vllm_xargs)
+    if body.vllm_xargs is not None:
+        raise RequestError("vllm_xargs means nothing here: there is no answer", "vllm_xargs")

@@ -17,7 +17,7 @@ from vllm.sampling_params import SamplingParams
 from positional.qgpm import NothingToModulate, build_modulation
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
-from server.handlers import Body, gives_max_tokens, read_max_tokens, read_rope, read_source
+from server.handlers import Body, gives_max_tokens, read_holder, read_max_tokens, read_rope, read_source
 from server.plane_positions import plane_positions
 from server.preparation import PlainReason, Preparation
 from server.relevance_body import read_body, read_score_fields
@@ -88,9 +88,10 @@ async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResp
     # All prompts are located before any is scored, so that a bad one costs nothing.
     prepared = [await engine.prepare(prompt, fields, source) for prompt in prompts]
     results = []
-    for prompt, placed, preparation in zip(prompts, parameters, prepared, strict=True):
-        inner = Inner(engine.generate, prompt, placed, f"relevance-{uuid4().hex}", options)
-        results.append(await _relevance(engine, inner, preparation))
+    with engine.score_passes.place(read_holder(engine, raw_request)):  # one at a time
+        for prompt, placed, preparation in zip(prompts, parameters, prepared, strict=True):
+            inner = Inner(engine.generate, prompt, placed, f"relevance-{uuid4().hex}", options)
+            results.append(await _relevance(engine, inner, preparation))
     model = parsed.model or handler.models.model_name()
     return JSONResponse({"model": model, **(results[0] if len(results) == 1 else {"prompts": results})})
 

@@ -26,6 +26,7 @@ from server.rebuild import answering
 from server.request_log import log_request
 from server.request_record import Outcome, PromptRecord
 from server.request_trace import RequestTrace
+from server.score_passes import Place
 
 Generate = Callable[..., AsyncGenerator[RequestOutput, None]]
 
@@ -70,6 +71,13 @@ def score_arguments(parameters: SamplingParams, preparation: Preparation) -> dic
     return {SCORE_TASK: preparation.score_task().to_bytes(), **profile}
 
 
+def memo_key(memo: RelevanceMemo, inner: Inner, preparation: Preparation) -> MemoKey:
+    """Under what the memo keeps the relevance of a prompt."""
+    prompt, lora = inner.prompt, inner.options.get("lora_request")
+    carried = score_arguments(inner.parameters, preparation)
+    return MemoKey.of(memo.head_profile, prompt["prompt_token_ids"], prompt.get("cache_salt"), lora, carried)
+
+
 async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, bytes]) -> Scores:
     """Run the score pass under the request's own external id, so that one abort ends whichever runs.
 
@@ -109,6 +117,7 @@ class PromptRun:
     intent: Intent
     preparing: "asyncio.Task[Preparation | PlainReason] | None"
     trace: RequestTrace
+    place: Place
     _delta_tokens: int = field(default=0)
     _submitted: float = field(default=0.0)
 
@@ -185,10 +194,7 @@ class PromptRun:
 
     async def _relevance(self, preparation: Preparation) -> torch.Tensor:
         """z of the sentences, from the memo or a score pass."""
-        carried = score_arguments(self.inner.parameters, preparation)
-        prompt, lora = self.inner.prompt, self.inner.options.get("lora_request")
-        tokens, salt = prompt["prompt_token_ids"], prompt.get("cache_salt")
-        key = MemoKey.of(self.memo.head_profile, tokens, salt, lora, carried)
+        key = memo_key(self.memo, self.inner, preparation)
         known = self.memo.get(key)
         if known is not None:
             self.record.memo = True
@@ -196,7 +202,8 @@ class PromptRun:
         generation = self.memo.generation
         started = time.perf_counter()
         with self.trace.stage("score"):
-            found = await score(self.inner, preparation, carried)
+            found = await score(self.inner, preparation, score_arguments(self.inner.parameters, preparation))
+        self.place.release()
         self.record.seconds["score"] = time.perf_counter() - started
         self.record.seconds["collect"] = found.collect_seconds
         self.record.score_cached = found.cached
@@ -240,6 +247,7 @@ class PromptRun:
     def _end(self, outcome: Outcome) -> None:
         if self.record.outcome != "running":
             return
+        self.place.release()
         self.profiles.leave(self.running)
         self.record.outcome = outcome
         self.record.seconds["total"] = self.record.since_arrival()

@@ -57,12 +57,12 @@ BAD_FIELDS: list[tuple[Any, str, list[str]]] = [
     ({"gate_width": -2}, "qgpm.gate_width", ["above 0", "-2"]),
     ({"evidence": []}, "qgpm.evidence", ["at least 1"]),
     ({"evidence": "Mr. Harding"}, "qgpm.evidence", ["list"]),
-    ({"evidence": ["Mr. Harding"] * 1001}, "qgpm.evidence", ["at most 1000"]),
+    ({"evidence": ["Mr. Harding"] * 1001}, "qgpm.evidence", ["1001 passages", "takes 1000"]),
     ({"evidence": [""]}, "qgpm.evidence[0].text", ["blank"]),
     ({"evidence": [7]}, "qgpm.evidence[0]", ["text", "7"]),
     ({"evidence": [None]}, "qgpm.evidence[0]", ["text", "None"]),
     ({"evidence": [{"score": 1}]}, "qgpm.evidence[0].text", ["missing"]),
-    ({"evidence": [{"text": "Mr. Harding", "score": "high"}]}, "qgpm.evidence[0].score", ["number", "high"]),
+    ({"evidence": [{"text": "Mr. Harding", "score": "high"}]}, "qgpm.evidence[0].score", ["of 4 char"]),
     ({"question": " \n"}, "qgpm.question", ["blank"]),
     ({"question": 3}, "qgpm.question", ["string", "3"]),
     ({"context": ""}, "qgpm.context", ["blank"]),
@@ -200,6 +200,7 @@ def test_a_bad_prompt_of_the_score_pass_is_named(server: Server) -> None:
         ({"qgpm": False}, "qgpm", ["false"]),
         ({"qgpm": {"evidence": [PASSAGE]}}, "qgpm.evidence", ["score pass"]),
         ({"vllm_xargs": {"ropeway_first": 1}}, "vllm_xargs", ["ropeway_first"]),
+        ({"vllm_xargs": {"other": 1}}, "vllm_xargs", ["no answer"]),
     ],
     ids=str,
 )
@@ -243,7 +244,7 @@ def test_a_method_that_a_route_of_ours_lacks_is_refused(
         assert response.content == b""
         return
     error = response.json()["error"]
-    assert (error["type"], error["code"], error["param"]) == ("MethodNotAllowedError", 405, None)
+    assert (error["type"], error["code"], error["param"]) == ("MethodNotAllowedError", 405, "method")
     assert all(part in error["message"] for part in (path, method, allowed))
 
 

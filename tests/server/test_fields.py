@@ -109,8 +109,44 @@ def test_the_message_gives_the_value_shortened() -> None:
     with pytest.raises(FieldError, match=r"\(got -0\.5\)"):
         parse({"t_broad": -0.5})
     with pytest.raises(FieldError) as caught:
-        parse({"question": ["x" * 10_000]})
+        parse({"t_broad": 10**400})
     assert len(caught.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("value", "parameter", "shown"),
+    [
+        ({"t_broad": "hot"}, "qgpm.t_broad", "'hot'"),
+        ({"t_broad": "as hot as the sun"}, "qgpm.t_broad", "a text of 17 characters"),
+        ({"t_broad": "abcdefghijklmnopq"}, "qgpm.t_broad", "a text of 17 characters"),
+        ({"evidence": "Anna"}, "qgpm.evidence", "a text of 4 characters"),
+        ({"evidence": [{"text": "a", "score": "Anna"}]}, "qgpm.evidence[0].score", "a text of 4 characters"),
+        ({"question": ["Who is Anna?"]}, "qgpm.question", "a list of 1"),
+        ({"context": {"Anna": "paints"}}, "qgpm.context", "an object of 1"),
+        ({"contxt": "Anna paints."}, "qgpm.contxt", "a text of 12 characters"),
+        ("Who is Anna?", "qgpm", "a text of 12 characters"),
+    ],
+)
+def test_a_text_that_cannot_be_used_is_not_repeated(value: object, parameter: str, shown: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        parse(value)
+    assert caught.value.parameter == parameter
+    assert caught.value.message.endswith(f"(got {shown})")
+
+
+def test_a_name_that_cannot_be_sent_back_is_named_as_far_as_it_can() -> None:
+    with pytest.raises(FieldError) as caught:
+        parse({"k" * 5_000: 1})
+    assert caught.value.parameter.startswith("qgpm.kkk")
+    assert len(caught.value.message) < 400
+
+
+def test_a_name_of_no_text_is_refused_in_words_that_can_be_sent() -> None:
+    with pytest.raises(FieldError) as caught:
+        parse({"\ud800": 1})
+    assert caught.value.parameter == "qgpm"
+    assert "unicode" in caught.value.message
+    caught.value.message.encode()
 
 
 def test_an_unset_k_moves_along() -> None:

@@ -81,6 +81,10 @@ def test_an_object_that_says_nothing_is_refused(value: object) -> None:
     assert refused(value).message.startswith("rope must hold one of base, scaling, policy")
 
 
+def test_a_name_that_is_no_text_is_named_escaped() -> None:
+    assert refused({"\ud800": 1}).parameter == "rope.\\ud800"
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     error = refused({"base": 2e4, "rope_theta": 2e4})
     assert (error.parameter, error.value) == ("rope.rope_theta", 2e4)
