@@ -1,8 +1,10 @@
 """The search of `ropeway tune`: drawn candidates, of which few samples drop the poor ones.
 
-Samples come in blocks, one of every kind. Optuna draws candidates (a tree-structured Parzen estimator) and
-halves them successively: all are measured on one block, the best third goes on to three, of these the best
-third to nine. All candidates meet the same blocks in the same order, so they are compared in pairs.
+Samples come in blocks, one of every kind. Candidates come in generations, which are halved successively: all
+are measured on two blocks, the better half on two more, of these the better half on four more. All meet the
+same blocks in the same order, so they are compared in pairs. Optuna draws each generation from what was
+measured of those before (a tree-structured Parzen estimator). Its own pruner is not used: it judges a
+candidate against those that happened to come before, which on so few samples drops good ones.
 """
 
 import warnings
@@ -13,17 +15,15 @@ from statistics import fmean
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.pruners import SuccessiveHalvingPruner
 from optuna.samplers import TPESampler
 from optuna.trial import Trial, TrialState
 
 from positional.qgpm import QGPMConfig
 
-BLOCKS = 9
-"""How many blocks a candidate passes that is never dropped."""
-REDUCTION = 3
-RANDOM_CANDIDATES = 16
-"""How many are drawn evenly before the estimator draws near the good ones."""
+RUNGS = (2, 4, 8)
+"""How many blocks a candidate has passed when its generation is halved."""
+BLOCKS = RUNGS[-1]
+GENERATION = 12
 
 # Name: lowest, highest. K_b is drawn as its distance to K_s, above which it has to lie.
 _WHOLE = {"k_sharp": (1, 32), "k_beyond": (1, 32)}
@@ -103,19 +103,26 @@ def run(
     for start in starts:
         study.enqueue_trial(_parameters(start))
     while goes_on():
-        trial = study.ask()
-        drawn = _drawn(trial)
-        candidate = Candidate(starts[trial.number] if trial.number < len(starts) else drawn)
-        search.candidates.append(candidate)
-        for block in range(BLOCKS):
-            if block and not goes_on():
-                return
-            candidate.gains.append(objective(candidate.config, block))
-            trial.report(candidate.mean, step=block + 1)
-            if trial.should_prune():
+        trials = [study.ask() for _ in range(GENERATION)]
+        generation = []
+        for trial in trials:
+            drawn = _drawn(trial)
+            config = starts[trial.number] if trial.number < len(starts) else drawn
+            generation.append((Candidate(config), trial))
+        search.candidates += [candidate for candidate, _ in generation]
+        for rung in RUNGS:
+            for candidate, _ in generation:
+                for block in range(len(candidate.gains), rung):
+                    if not goes_on():
+                        return
+                    candidate.gains.append(objective(candidate.config, block))
+            generation.sort(key=lambda pair: pair[0].mean, reverse=True)
+            kept = len(generation) if rung == BLOCKS else len(generation) // 2
+            for candidate, trial in generation[kept:]:
+                trial.report(candidate.mean, step=rung)
                 study.tell(trial, state=TrialState.PRUNED)
-                break
-        else:
+            del generation[kept:]
+        for candidate, trial in generation:
             study.tell(trial, candidate.mean)
 
 
@@ -123,9 +130,12 @@ def _study(seed: int) -> optuna.Study:
     with _quiet():
         return optuna.create_study(
             direction="maximize",
-            # The settings act together, so they are drawn together.
-            sampler=TPESampler(seed=seed, n_startup_trials=RANDOM_CANDIDATES, multivariate=True),
-            pruner=SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION),
+            sampler=TPESampler(
+                seed=seed,
+                n_startup_trials=GENERATION,
+                multivariate=True,  # the settings act together, so they are drawn together
+                constant_liar=True,  # those of one generation are not drawn beside each other
+            ),
         )
 
 

@@ -9,6 +9,7 @@ from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import default_model, tune
 from server.command import main
 from server.tune import Clock, TuningError
+from server.tune_held_out import MOST_BLOCKS
 from server.tune_search import BlockGain, Search
 from tests.support import checkpoints
 
@@ -46,7 +47,7 @@ def test_the_time_is_used_and_never_passed(seconds: float, first: float, limit: 
 
     assert measured.time <= limit
     assert held_out.challenger_gains
-    assert measured.time > limit - 3 * first or len(held_out.challenger_gains) == 18
+    assert measured.time > limit - 3 * first or len(held_out.challenger_gains) == MOST_BLOCKS
 
 
 def test_what_is_better_becomes_the_default() -> None:

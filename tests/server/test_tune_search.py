@@ -4,7 +4,7 @@ import pytest
 
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import tune_search
-from server.tune_search import BLOCKS, BlockGain, Search
+from server.tune_search import BLOCKS, GENERATION, BlockGain, Search
 
 BEST = QGPMConfig(
     k_broad=24, t_broad=4.0, k_sharp=12, t_sharp=2.0,
@@ -61,7 +61,8 @@ def test_less_time_gives_the_beginning_of_the_same_search() -> None:
     long, short = searched(120).candidates, searched(50).candidates
 
     assert [candidate.config for candidate in short] == [candidate.config for candidate in long[: len(short)]]
-    assert short[:-1] == long[: len(short) - 1]
+    for candidate, further in zip(short, long, strict=False):
+        assert candidate.gains == further.gains[: len(candidate.gains)]
 
 
 def test_the_starts_are_measured_first_as_they_are_also_beyond_what_is_drawn() -> None:
@@ -73,20 +74,32 @@ def test_the_starts_are_measured_first_as_they_are_also_beyond_what_is_drawn() -
     candidates = searched(30, starts=(beyond, BEST)).candidates
 
     assert [candidate.config for candidate in candidates[:2]] == [beyond, BEST]
-    assert [len(candidate.gains) for candidate in candidates[:2]] == [BLOCKS, BLOCKS]
+    assert all(candidate.gains for candidate in candidates[:2])
 
 
-def test_poor_candidates_cost_few_blocks() -> None:
-    candidates = sorted(searched(300).candidates[1:-1], key=lambda candidate: distance(candidate.config))
+def test_every_generation_is_halved_until_a_quarter_has_passed_all_blocks() -> None:
+    candidates = searched(2 * 48).candidates
 
-    passed = [len(candidate.gains) for candidate in candidates]
-    assert set(passed) == {1, 3, BLOCKS}
-    assert sum(passed) < len(passed) * BLOCKS * 0.6
-    assert max(passed[-len(passed) // 5 :]) == 1
+    for start in (0, GENERATION):
+        passed = [len(candidate.gains) for candidate in candidates[start : start + GENERATION]]
+        assert sorted(passed) == [2] * 6 + [4] * 3 + [8] * 3
+
+
+def test_a_generation_is_halved_by_gain_whatever_the_order_of_drawing() -> None:
+    generation = searched(48, starts=(PACKAGE_DEFAULTS, BEST)).candidates
+
+    def worst(passed: int) -> float:
+        return max(distance(c.config) for c in generation if len(c.gains) == passed)
+
+    def nearest(passed: int) -> float:
+        return min(distance(c.config) for c in generation if len(c.gains) == passed)
+
+    assert worst(8) <= nearest(4)
+    assert worst(4) <= nearest(2)
 
 
 def test_drawn_settings_are_short_numbers_that_a_request_may_hold() -> None:
-    for candidate in searched(60).candidates[1:]:
+    for candidate in searched(96).candidates[1:]:
         drawn = candidate.config
         assert drawn.k_broad > drawn.k_sharp
         assert drawn.t_sharp == float(f"{drawn.t_sharp:.3g}")
