@@ -65,6 +65,7 @@ _REFUSALS = (
     Refusal("--decode-context-parallel-size", _above_one, "context parallelism bypasses the key shadow"),
     Refusal("--prefill-context-parallel-size", _above_one, "context parallelism bypasses the key shadow"),
     Refusal("--api-server-count", _above_one, "records are kept in one API process; run several servers"),
+    Refusal("--nnodes", _above_one, "all nodes but the first would be headless, which is refused"),
     Refusal("--headless", bool, "a headless engine has no API process to run the two passes"),
     Refusal("--memo-bytes", lambda value: value < 0, "memory cannot be negative; 0 keeps nothing"),
     Refusal("--ready-stall-seconds", lambda value: value <= 0, "a stall takes time"),

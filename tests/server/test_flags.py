@@ -27,6 +27,7 @@ REFUSED: dict[str, list[str]] = {
     "--data-parallel-size": ["--data-parallel-size", "2"],
     "--decode-context-parallel-size": ["--decode-context-parallel-size", "2"],
     "--api-server-count": ["--api-server-count", "2"],
+    "--nnodes": ["--nnodes", "2", "--tensor-parallel-size", "2"],
     "--headless": ["--headless"],
     "--memo-bytes": ["--memo-bytes", "-1"],
     "--ready-stall-seconds": ["--ready-stall-seconds", "0"],
