@@ -14,6 +14,7 @@ _CLOSING = "\"'”’»)]}」』）】"  # noqa: RUF001
 # A stop, then closing quotes, brackets and note marks such as [2]: all of one sentence's end.
 _END = re.compile(rf"[{re.escape(_STOPS)}](?:\[\w{{1,3}}\]|[{re.escape(_CLOSING)}])*\Z")
 _LONGEST_END = 32
+_LONE = re.compile("[\ud800-\udfff]")  # surrogates, which are no text to the library
 
 # The library keeps all that stands between a pair of these in one piece; where a whole document is quoted
 # there would be no sentence left. So it reads the text a second time without them.
@@ -56,7 +57,7 @@ def _bare_stops(text: str) -> Iterator[int]:
 
 def _boundaries(text: str) -> Iterator[int]:
     """Where the library ends a sentence, before the white space that it leaves with it."""
-    for boundary in get_sentence_boundaries(LANGUAGE, text):
+    for boundary in get_sentence_boundaries(LANGUAGE, _LONE.sub("\ufffd", text)):
         start, end = boundary["start_index"], boundary["end_index"]
         yield start + len(text[start:end].rstrip())
 
