@@ -15,7 +15,7 @@ from server.refusal import Reason
 
 FIELDS = ("qgpm", "rope")
 # /invocations leads to the same two handlers.
-_WITH_FIELDS = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/qgpm/relevance", "/invocations"})
+WITH_FIELDS = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/qgpm/relevance", "/invocations"})
 
 
 class FieldRefusal:
@@ -49,7 +49,7 @@ def refuse_fields(app: FastAPI, refuse: Callable[[Reason], None]) -> None:
 
 
 def _may_carry(scope: Scope) -> bool:
-    if scope["method"] != "POST" or _path(scope) in _WITH_FIELDS:
+    if scope["method"] != "POST" or _path(scope) in WITH_FIELDS:
         return False
     return not Headers(scope=scope).get("content-type", "").lower().startswith("multipart/")
 

@@ -1,6 +1,7 @@
 """The chat and completion handlers of vLLM behind the body fields `qgpm` and `rope`."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -19,7 +20,17 @@ from server.request_error import RequestError
 from server.rope_choice import NOTHING_TO_REPLACE, ServedRope, Wish
 from server.rope_fields import RopeFields
 
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
 Body: TypeAlias = ChatCompletionRequest | CompletionRequest
+
+
+def refuse_lone_surrogates(body: Body) -> None:
+    """Raise RequestError for a name that goes into answers and to the engine, and that is no text."""
+    for name in ("request_id", "cache_salt"):
+        value = getattr(body, name)
+        if value is not None and _LONE_SURROGATE.search(value):
+            raise RequestError(f"{name} must be text; it holds half of a surrogate pair", name)
 
 
 def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
@@ -131,6 +142,7 @@ async def _answer(
     engine: RopewayEngine, body: Body, create: Callable[..., Awaitable[Any]], raw_request: Request | None
 ) -> Any:
     try:
+        refuse_lone_surrogates(body)
         fields = read_fields(body, engine.abilities)
         rope = read_rope(body, engine.rope)
     except RequestError:

@@ -30,18 +30,14 @@ from cache.head_profile import HeadProfile
 from cache.pin import check_vllm_version
 from cache.registration import register_architectures
 from cache.scheduler import DESCRIBE_PROGRESS
-from server import admin, cache_route, readiness, routes
 from server.api_keys import ApiKeys
-from server.body_limit import limit_bodies
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
-from server.drain import guard
 from server.engine import RopewayEngine
 from server.engine_config import REFUSALS, StartError, configured, head_profile
-from server.field_refusal import refuse_fields
+from server.extension import extend
 from server.flags import parse
 from server.handlers import ChatHandler, CompletionHandler
-from server.limit_response import count_limits
 from server.limits import Limits
 from server.memo import RelevanceMemo
 from server.memo_metrics import MemoCollector
@@ -50,12 +46,9 @@ from server.preparation import Abilities
 from server.profile_metrics import ProfileCollector
 from server.pulse import Pulse
 from server.readiness import Readiness
-from server.refusal import count_refusals
 from server.request_log import log_requests
 from server.rope_choice import ServedRope
 from server.rope_start import as_loaded
-from server.security_headers import secure_own_routes
-from server.ui_route import add_page
 
 _EXAMPLE = (
     "The ferry to Brack leaves at seven. Nadia keeps the keys of the lighthouse. "
@@ -177,25 +170,12 @@ async def _app(
     heads = heads if modulates else None
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
-    limits = Limits.of(args)
-    abilities = Abilities(modulates, heads, args.qgpm == "on", args.qgpm_ablations, limits)
+    abilities = Abilities(modulates, heads, args.qgpm == "on", args.qgpm_ablations, Limits.of(args))
     metrics = Metrics()
     engine.open(abilities, as_loaded(rope, plan), metrics, memo, ApiKeys.of(args))
     REGISTRY.register(ProfileCollector(engine.profiles))
     app = build_app(args, tasks, engine.model_config)
-    guard(app, engine.drain)
-    limit_bodies(app, limits.body_bytes, lambda: metrics.limit("body"))
-    refuse_fields(app, metrics.refuse)
-    count_refusals(app, metrics.refuse)
-    count_limits(app, metrics.limit)
-    app.include_router(routes.router)
-    app.include_router(cache_route.router)
-    app.include_router(admin.router)
-    app.include_router(readiness.router)
-    secure_own_routes(app)
-    if not args.no_ui:
-        add_page(app)
-    app.state.ropeway_admin_key = args.admin_key
+    extend(app, args, metrics, engine.drain)
     account = CacheAccount(engine, [rank["pools"] for rank in ranks])
     keep_fresh(app, account)
     await init_app_state(engine, app.state, args, tasks)
