@@ -2,10 +2,10 @@
 
 import struct
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
@@ -15,16 +15,22 @@ from vllm.lora.request import LoRARequest
 Cause = Literal["reset", "weights", "lora", "profile"]
 
 DEFAULT_BYTES = 64 << 20
-# What an entry takes beside its digest and its value: key object, node and slot of the ordered dict.
-_ENTRY_BYTES = 320
+# What an entry takes beside its digests and its value: key object, nodes and slots of two ordered dicts.
+_ENTRY_BYTES = 480
+# What one tenant keeps when others need room.
+_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class MemoKey:
-    """What the relevance of a prompt depends on, as a digest; `adapter` is the LoRA's number."""
+    """What the relevance of a prompt depends on, as a digest; `adapter` is the LoRA's number.
+
+    `tenant`: a digest of the `cache_salt`, whose share of the memo the entry counts to.
+    """
 
     digest: bytes
     adapter: int | None
+    tenant: bytes = field(compare=False)
 
     @staticmethod
     def of(
@@ -44,8 +50,9 @@ class MemoKey:
             ("tokens", np.asarray(tokens, "<i8").tobytes()),
             *(("carried " + name, value) for name, value in sorted(carried.items())),
         ]
+        salted = b"" if salt is None else salt.encode("utf-8", "surrogatepass")
         if salt is not None:
-            parts.append(("salt", salt.encode("utf-8", "surrogatepass")))
+            parts.append(("salt", salted))
         if lora is not None:
             parts.append(("lora name", lora.lora_name.encode("utf-8", "surrogatepass")))
             parts.append(("lora number", struct.pack("<q", lora.lora_int_id)))
@@ -56,12 +63,13 @@ class MemoKey:
             hashed.update(struct.pack("<2Q", len(kind), len(value)))
             hashed.update(kind)
             hashed.update(value)
-        return MemoKey(hashed.digest(), None if lora is None else lora.lora_int_id)
+        return MemoKey(hashed.digest(), None if lora is None else lora.lora_int_id, sha256(salted).digest())
 
 
 class RelevanceMemo:
     """Bounded by bytes; the least recently used entry goes first. For one thread.
 
+    What a tenant adds that holds half of the memory takes the place of its own entries, not of others'.
     `head_profile`: the digest of the heads that are read. `limit` in bytes, 0 keeps nothing. What is
     invalidated while a score pass runs makes its result stale: `put` takes the `generation` that was read
     before the pass started.
@@ -77,6 +85,8 @@ class RelevanceMemo:
         self.generation = 0
         self.invalidations: dict[Cause, int] = dict.fromkeys(get_args(Cause), 0)
         self._entries: OrderedDict[MemoKey, bytes] = OrderedDict()
+        self._tenants: dict[bytes, OrderedDict[MemoKey, None]] = {}
+        self._held: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -92,6 +102,7 @@ class RelevanceMemo:
             return None
         self.hits += 1
         self._entries.move_to_end(key)
+        self._tenants[key.tenant].move_to_end(key)
         return value
 
     def put(self, key: MemoKey, value: bytes, generation: int) -> None:
@@ -101,9 +112,12 @@ class RelevanceMemo:
             return
         self._drop(key)
         self._entries[key] = value
+        self._tenants.setdefault(key.tenant, OrderedDict())[key] = None
+        self._held[key.tenant] += size
         self.bytes += size
         while self.bytes > self.limit:
-            self._drop(next(iter(self._entries)))
+            own = self._held[key.tenant] > _SHARE * self.limit
+            self._drop(next(iter(self._tenants[key.tenant] if own else self._entries)))
             self.evictions += 1
 
     @contextmanager
@@ -137,10 +151,16 @@ class RelevanceMemo:
 
     def _drop(self, key: MemoKey) -> None:
         value = self._entries.pop(key, None)
-        if value is not None:
-            self.bytes -= entry_bytes(key, value)
+        if value is None:
+            return
+        size = entry_bytes(key, value)
+        self.bytes -= size
+        self._held[key.tenant] -= size
+        del self._tenants[key.tenant][key]
+        if not self._tenants[key.tenant]:
+            del self._tenants[key.tenant], self._held[key.tenant]
 
 
 def entry_bytes(key: MemoKey, value: bytes) -> int:
     """Memory that an entry takes, in bytes."""
-    return _ENTRY_BYTES + sys.getsizeof(key.digest) + sys.getsizeof(value)
+    return _ENTRY_BYTES + sys.getsizeof(key.digest) + sys.getsizeof(key.tenant) + sys.getsizeof(value)

@@ -47,9 +47,9 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _key(number: int, adapter: int | None = None) -> MemoKey:
+def _key(number: int, adapter: int | None = None, salt: str | None = None) -> MemoKey:
     lora = None if adapter is None else LoRARequest(f"adapter {adapter}", adapter, "/a")
-    return MemoKey.of(HEADS, [number], None, lora, {})
+    return MemoKey.of(HEADS, [number], salt, lora, {})
 
 
 def _filled(entries: int, **options: Any) -> RelevanceMemo:
@@ -86,6 +86,36 @@ def test_the_least_recently_used_entry_goes_first() -> None:
     memo.put(_key(3), VALUE, memo.generation)
     assert [memo.get(_key(number)) is not None for number in range(4)] == [True, False, True, True]
     assert memo.evictions == 1
+
+
+def test_who_floods_the_memo_takes_the_place_of_his_own_entries() -> None:
+    memo = RelevanceMemo(HEADS, limit=10 * entry_bytes(_key(0), VALUE))
+    for number in range(4):
+        memo.put(_key(number, salt="modest"), VALUE, memo.generation)
+    for number in range(1000):
+        memo.put(_key(number, salt="greedy"), VALUE, memo.generation)
+    assert all(memo.get(_key(number, salt="modest")) for number in range(4))
+    assert [number for number in range(1000) if _key(number, salt="greedy") in memo] == [*range(994, 1000)]
+    assert len(memo) == 10
+
+
+def test_who_holds_less_than_half_takes_the_oldest_entry_s_place() -> None:
+    memo = _filled(10, limit=10 * entry_bytes(_key(0), VALUE))
+    memo.put(_key(0, salt="new"), VALUE, memo.generation)
+    assert _key(0, salt="new") in memo
+    assert [number for number in range(10) if _key(number) in memo] == [*range(1, 10)]
+
+
+def test_what_a_tenant_holds_is_forgotten_with_its_entries() -> None:
+    memo = RelevanceMemo(HEADS, limit=10 * entry_bytes(_key(0), VALUE))
+    for round_ in range(3):
+        for number in range(20):
+            memo.put(_key(number, salt=f"tenant {round_}"), VALUE, memo.generation)
+        with memo.invalidating("reset"):
+            pass
+        assert (len(memo), memo.bytes) == (0, 0)
+    memo.put(_key(0), VALUE, memo.generation)
+    assert memo.bytes == entry_bytes(_key(0), VALUE)
 
 
 def test_bytes_stay_within_the_limit() -> None:
