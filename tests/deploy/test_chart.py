@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "hpa": {"autoscaling": {"by": "hpa"}, **SHARED},
     "keda": {"autoscaling": {"by": "keda"}, **SHARED},
     "several": {"replicas": 3, "service": {"headless": True}, **SHARED},
-    "monitored": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "monitored": {"serviceMonitor": {"enabled": True, "rules": True, "labels": {"release": "prometheus"}}},
     "placed": {
         "nodeSelector": {"gpu": "yes"},
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
@@ -186,6 +186,16 @@ def test_prometheus_finds_the_pods_behind_the_service() -> None:
     monitor = found["ServiceMonitor"]["spec"]
     assert monitor["selector"]["matchLabels"].items() <= found["Service"]["metadata"]["labels"].items()
     assert monitor["endpoints"][0]["port"] == found["Service"]["spec"]["ports"][0]["name"]
+    # The alerts go by the job.
+    assert found["Service"]["metadata"]["labels"][monitor["jobLabel"]] == "ropeway"
+
+
+def test_the_rules_come_along_as_they_are() -> None:
+    rule = rendered(SETTINGS["monitored"])["PrometheusRule"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    files = sorted((CHART.parents[1] / "monitoring" / "prometheus" / "rules").glob("*.yml"))
+    groups = [group for file in files for group in yaml.safe_load(file.read_text())["groups"]]
+    assert rule["spec"]["groups"] == groups
 
 
 def test_a_headless_service_resolves_to_the_pods() -> None:
