@@ -7,7 +7,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.ui.chromium import launch
 from tests.ui.planted import QUESTION, planted
-from tests.ui.visits import compare
+from tests.ui.visits import PATIENCE_MS, compare
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "ui"
 
@@ -19,7 +19,7 @@ def take(url: str) -> None:
         browser = launch(playwright)
         page = browser.new_page(viewport={"width": 1100, "height": 800})
         page.goto(f"{url}/ui")
-        compare(page, planted(), QUESTION)
+        compare(page, planted(), QUESTION, PATIENCE_MS)
         page.locator("#top button").first.click()
         page.screenshot(path=FOLDER / "comparison.png", full_page=True)
         page.locator("#positions").screenshot(path=FOLDER / "positions.png")

@@ -105,7 +105,7 @@ def _app(script: Script) -> FastAPI:
     async def metrics() -> PlainTextResponse:
         return PlainTextResponse(METRICS)
 
-    @app.get("/v1/requests/{name}")
+    @app.get("/v1/requests/{name:path}")
     async def record(name: str) -> dict[str, Any]:
         return {"id": name, "mode": "qgpm", "seconds": {"score": 0.25, "answer": 0.125}, "memo": False}
 

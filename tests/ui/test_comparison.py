@@ -25,7 +25,7 @@ def served() -> Iterator[Server]:
 def test_the_sentence_that_is_shaded_most_holds_the_planted_fact(opened: Open, served: Server) -> None:
     page = opened(f"{served.url}/ui")
     expect(page.locator("#model")).to_have_text("SmolLM2-135M-Instruct")
-    compare(page, planted(), QUESTION)
+    compare(page, planted(), QUESTION, PATIENCE_MS)
     note = page.locator("#relevance-note").inner_text()
     tokens = int(note.split("prompt of ")[1].split(" tokens")[0].replace(",", ""))
     assert 2800 < tokens < 3300
@@ -54,6 +54,6 @@ def test_a_document_beyond_the_window_is_refused_in_the_server_s_words(opened: O
 
 def test_one_sentence_is_answered_plainly_and_the_page_says_why(opened: Open, served: Server) -> None:
     page = opened(f"{served.url}/ui")
-    compare(page, FACT, QUESTION)
+    compare(page, FACT, QUESTION, PATIENCE_MS)
     expect(page.locator("#relevance-note")).to_contain_text("fewer than two sentences")
     expect(page.locator("#positions")).to_be_hidden()

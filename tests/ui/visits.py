@@ -19,10 +19,10 @@ def ask(page: Page, document: str, question: str) -> None:
     page.get_by_role("button", name="Compare").click()
 
 
-def compare(page: Page, document: str, question: str) -> None:
+def compare(page: Page, document: str, question: str, patience_ms: int = 20_000) -> None:
     """Ask, and wait for all that there is to show."""
     ask(page, document, question)
-    expect(page.locator("#status")).to_have_text("Done.", timeout=PATIENCE_MS)
+    expect(page.locator("#status")).to_have_text("Done.", timeout=patience_ms)
 
 
 def darkest(page: Page) -> str:
