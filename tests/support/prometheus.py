@@ -20,11 +20,9 @@ def tools() -> Path | None:
 
     The package is kept in the user's cache. Nothing is installed: no service starts, nobody has to be root.
     """
-    for tool in _TOOLS:
-        if (found := shutil.which(tool)) is None:
-            break
-    else:
-        return Path(found).parent
+    found = [path for tool in _TOOLS if (path := shutil.which(tool)) is not None]
+    if len(found) == len(_TOOLS):
+        return Path(found[0]).parent
     kept = default_cache() / _PACKAGE
     if not all((kept / tool).exists() for tool in _TOOLS) and not _unpack(kept):
         return None
