@@ -3,7 +3,7 @@ import { count } from "./quantities.js";
 
 const WIDTH = 320;
 const HEIGHT = 230;
-const LEFT = 48;
+const LEFT = 58;
 const RIGHT = 10;
 const TOP = 10;
 const BOTTOM = 40;

@@ -58,11 +58,11 @@ function ttft(found) {
   const totals = sums(found, "ropeway_ttft_seconds_sum", "mode");
   const rows = {};
   for (const [mode, number] of counts) {
-    if (number) rows[mode] = `${seconds(totals.get(mode) / number)} (${count(number)})`;
+    if (number) rows[`${mode} (${count(number)})`] = seconds(totals.get(mode) / number);
   }
-  const modes = Object.keys(rows).length;
-  const value = modes ? rows.qgpm ?? Object.values(rows)[0] : "none yet";
-  return tile("Mean time to the first token", value, modes ? table(rows) : "");
+  const requests = [...counts.values()].reduce((sum, number) => sum + number, 0);
+  const value = requests === 1 ? "1 request" : `${count(requests)} requests`;
+  return tile("Mean time to the first token", value, table(rows));
 }
 
 function room(cache, found) {

@@ -24,10 +24,10 @@ def take(url: str) -> None:
         page.screenshot(path=FOLDER / "comparison.png", full_page=True)
         page.locator("#positions").screenshot(path=FOLDER / "positions.png")
         page.emulate_media(color_scheme="dark")
-        page.screenshot(path=FOLDER / "dark.png", full_page=True)
+        page.locator("#relevance").screenshot(path=FOLDER / "dark.png")
         page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": 360, "height": 740})
-        page.locator("#relevance").scroll_into_view_if_needed()
+        page.locator(".answers").evaluate("answers => answers.scrollIntoView()")
         page.screenshot(path=FOLDER / "narrow.png")
         browser.close()
 

@@ -107,8 +107,8 @@ def test_the_tiles_tell_the_server_s_figures_and_refresh(opened: Open) -> None:
         page = opened(url)
         tiles = page.locator("#tiles")
         expect(tiles).to_contain_text("3.0 MiB of 16.0 MiB")
-        expect(tiles).to_contain_text("qgpm2.00 s (4)")
-        expect(tiles).to_contain_text("plain0.50 s (3)")
+        expect(tiles).to_contain_text("7 requests")
+        expect(tiles).to_contain_text("plain (3)0.50 sqgpm (4)2.00 s")
         expect(tiles).to_contain_text("running3waiting4")
         with page.expect_response("**/v1/cache", timeout=10_000):
             pass
