@@ -25,12 +25,10 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Body: TypeAlias = ChatCompletionRequest | CompletionRequest
 
 
-def refuse_lone_surrogates(body: Body) -> None:
-    """Raise RequestError for a name that goes into answers and to the engine, and that is no text."""
-    for name in ("request_id", "cache_salt"):
-        value = getattr(body, name)
-        if value is not None and _LONE_SURROGATE.search(value):
-            raise RequestError(f"{name} must be text; it holds half of a surrogate pair", name)
+def check_request_id(body: Body) -> None:
+    """Raise RequestError for an id that no answer could tell."""
+    if _LONE_SURROGATE.search(body.request_id):
+        raise RequestError("request_id must be text; it holds half of a surrogate pair", "request_id")
 
 
 def read_fields(body: Body, abilities: Abilities) -> QGPMFields:
@@ -142,7 +140,7 @@ async def _answer(
     engine: RopewayEngine, body: Body, create: Callable[..., Awaitable[Any]], raw_request: Request | None
 ) -> Any:
     try:
-        refuse_lone_surrogates(body)
+        check_request_id(body)
         fields = read_fields(body, engine.abilities)
         rope = read_rope(body, engine.rope)
     except RequestError:

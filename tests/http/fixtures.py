@@ -18,6 +18,7 @@ from tests.http.servers import (
     CROWDED_BLOCKS,
     CROWDED_CHUNK,
     CROWDED_LENGTH,
+    CROWDED_LIMITS,
     MODEL,
     SHARED,
 )
@@ -58,12 +59,13 @@ def server(checkpoint: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def crowded(checkpoint: Path) -> Iterator[Server]:
-    """QGPM on by default, little memory, an API key."""
+    """QGPM on by default, little memory, an API key, low limits."""
     arguments = [
         *(str(checkpoint), *SHARED),
         *("--qgpm", "on", "--head-profile", str(checkpoint / "ropeway-heads.json")),
         *("--max-model-len", str(CROWDED_LENGTH), "--max-num-batched-tokens", str(CROWDED_CHUNK)),
         *("--num-gpu-blocks-override", str(CROWDED_BLOCKS)),
+        *(part for flag, limit in CROWDED_LIMITS.items() for part in (flag, str(limit))),
     ]
     with running_server(arguments, {"VLLM_API_KEY": API_KEY}) as started:
         yield started

@@ -22,6 +22,16 @@ BLOCK = 32
 # Twice the longest request of the crowded server, and chunks that make prompts wait for each other.
 CROWDED_LENGTH = 960
 CROWDED_CHUNK = 64
+# More than any test asks for but those of limits, which send eight score passes at a time.
+CROWDED_LIMITS = {
+    "--max-body-bytes": 65_536,
+    "--max-document-tokens": 900,
+    "--max-sentences": 200,
+    "--max-question-tokens": 128,
+    "--max-evidence-passages": 8,
+    "--max-evidence-characters": 2_000,
+    "--max-score-passes": 10,
+}
 CROWDED_BLOCKS = 2 * CROWDED_LENGTH // BLOCK + 1  # one block is vLLM's own
 
 SHARED = (*TINY, "--served-model-name", MODEL, "--block-size", str(BLOCK), "--enable-prompt-tokens-details")
