@@ -34,8 +34,11 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         declared = Headers(scope=scope).get("content-length", "")
-        if declared.isdecimal() and (len(declared) > _MOST_DIGITS or int(declared) > self._most):
-            await self._refuse(f"has {declared[:_MOST_DIGITS]} bytes", scope, receive, send)
+        if declared.isdecimal() and len(declared) > _MOST_DIGITS:
+            await self._refuse(f"has more than {self._most} bytes", scope, receive, send)
+            return
+        if declared.isdecimal() and int(declared) > self._most:
+            await self._refuse(f"has {declared} bytes", scope, receive, send)
             return
         await _Counted(self._app, self._most, self._refuse).answer(scope, receive, send)
 

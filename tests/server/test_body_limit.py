@@ -64,9 +64,8 @@ def test_a_declared_length_is_refused_before_anything_is_read() -> None:
 @pytest.mark.parametrize("declared", ["9" * 19, "9" * 5000])
 def test_a_declared_length_that_no_machine_holds_is_refused(declared: str) -> None:
     sent, read, _ = _ask([b"x"], declared)
-    _assert_refused(sent)
+    _assert_refused(sent, "more than 10 bytes")
     assert read == 0
-    assert len(sent[1]["body"]) < 300
 
 
 def test_a_body_without_a_length_is_refused_when_more_than_that_has_come() -> None:
