@@ -1,6 +1,7 @@
 """The page at /ui of a running server, and what it reads there."""
 
 import httpx
+import pytest
 import torch
 
 from positional.coordinates import Coordinates
@@ -20,10 +21,9 @@ def test_the_page_needs_no_key(crowded: Server) -> None:
     assert httpx.get(f"{crowded.url}/v1/cache").status_code == 401
 
 
-def test_a_server_without_the_page_says_so_like_everything_else(headless: Server) -> None:
-    response = headless.get("/ui/")
-    assert response.status_code == 404
-    assert response.json()["error"]["message"]
+@pytest.mark.parametrize("path", ["/ui", "/ui/", "/ui/main.js"])
+def test_a_server_can_be_without_the_page(headless: Server, path: str) -> None:
+    assert headless.get(path).status_code == 404
 
 
 def test_the_page_is_no_part_of_the_api_s_description(server: Server) -> None:
