@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from vllm.exceptions import VLLMClientError
+from vllm.exceptions import RetryableRequestError, VLLMClientError
 from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -81,7 +81,8 @@ def memo_key(memo: RelevanceMemo, inner: Inner, preparation: Preparation) -> Mem
 async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, bytes]) -> Scores:
     """Run the score pass under the request's own external id, so that one abort ends whichever runs.
 
-    `carried`: its `score_arguments`. Raises ScorePassError.
+    `carried`: its `score_arguments`. Raises ScorePassError, and RetryableRequestError (HTTP 503) where it was
+    aborted, as at the end of a drain.
     """
     parameters = SamplingParams(
         max_tokens=1,
@@ -94,6 +95,8 @@ async def score(inner: Inner, preparation: Preparation, carried: Mapping[str, by
     outputs = inner.generate(dict(inner.prompt), parameters, inner.request_id, **options)
     async with aclosing(outputs):
         output = await anext(outputs)
+    if _outcome(output) == "aborted":
+        raise RetryableRequestError("the request was aborted by the server before its answer began")
     carried_out = output.kv_transfer_params or {}
     table = carried_out.get(RELEVANCE)
     if table is None:
@@ -135,6 +138,9 @@ class PromptRun:
                     self._note(output)
                     yield output
         except (asyncio.CancelledError, GeneratorExit):
+            self._end("aborted")
+            raise
+        except RetryableRequestError:
             self._end("aborted")
             raise
         except VLLMClientError:

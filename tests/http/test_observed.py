@@ -16,7 +16,7 @@ import pytest
 
 from server.child import Server, running_server
 from tests.http.collector import Collector, attributes, collecting
-from tests.http.servers import DOCUMENT, PASSAGE, PROMPT, SHARED, complete, metric, post, wait_until
+from tests.http.servers import DOCUMENT, PASSAGE, PROMPT, QUESTION, SHARED, complete, metric, post, wait_until
 from tests.support.forced import STEP_SECONDS
 from tests.support.prose import document
 
@@ -25,6 +25,7 @@ pytest_plugins = ("tests.http.fixtures",)
 STALL = 4
 CHUNK = 32
 CALLER_SPAN = "00f067aa0ba902b7"
+LONG_PROMPT = f"{document(180, seed=3)}\n\n{QUESTION}"
 
 
 def ready(server: Server) -> tuple[int, str]:
@@ -112,10 +113,9 @@ def test_an_engine_that_stops_while_nothing_runs_is_noticed_too(observed: Server
 
 @pytest.mark.long
 def test_a_long_prefill_is_no_stall(observed: Server) -> None:
-    prompt = f"{document(180, seed=3)}\n\nQuestion: Who hid the lighthouse key?"
     started = time.monotonic()
     with ThreadPoolExecutor() as pool:
-        answer = pool.submit(complete, observed, prompt, max_tokens=1)
+        answer = pool.submit(complete, observed, LONG_PROMPT, max_tokens=1)
         while not answer.done():
             assert ready(observed) == (200, "ready")
             time.sleep(0.2)
@@ -217,8 +217,11 @@ def test_sigint_ends_at_once_and_tells_the_clients(own: Server) -> None:
     with ThreadPoolExecutor() as pool:
         answer = pool.submit(complete, own, PROMPT, max_tokens=2000)
         wait_until(own, "vllm:generation_tokens_total", 1)
+        scored = pool.submit(post, own, "/v1/completions", prompt=LONG_PROMPT, qgpm=True)
+        wait_until(own, "vllm:num_requests_running", 2)
         _end(own, signal.SIGINT)
         assert answer.result(timeout=20)["choices"][0]["finish_reason"] == "abort"
+        assert scored.result(timeout=20).status_code == 503
     assert process.wait(timeout=30) == 0
 
 
