@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -62,10 +63,9 @@ class Installed:
         return passed | own | {"PATH": image["PATH"]}
 
     def start(self, command: list[str], log: Path) -> "subprocess.Popen[bytes]":
-        """Start a command as the image's user; where the tests' own is not root, as that."""
+        """Start a command as the image's user."""
         found = shutil.which(command[0], path=self.environment["PATH"])
         assert found is not None, command[0]
-        as_root = os.geteuid() == 0
         with log.open("ab") as output:
             return subprocess.Popen(
                 [found, *command[1:]],
@@ -75,10 +75,25 @@ class Installed:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                user=user() if as_root else None,
-                group=user() if as_root else None,
-                extra_groups=[] if as_root else None,
+                **as_user(),
             )
+
+
+def as_user() -> dict[str, Any]:
+    """Arguments by which a child runs as the image's user; where the tests are not root's, as theirs."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": user(), "group": user(), "extra_groups": []}
+
+
+def interpreter() -> Path:
+    """A Python that the image's user may run, which one in the home of root is not."""
+    for found in (Path(sys.base_prefix, "bin", "python3"), Path("/usr/bin/python3")):
+        with suppress(PermissionError):
+            command = [found, "-c", "import sys, ensurepip; sys.exit(sys.version_info < (3, 11))"]
+            if subprocess.run(command, cwd="/", **as_user()).returncode == 0:
+                return found
+    raise AssertionError("no Python 3.11 with venv that another user may run: install python3-venv")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +104,7 @@ def installed() -> Iterator[Installed]:
         root.chmod(0o755)  # for the other user
         for name in dockerfile.sources():
             copy(dockerfile.ROOT / name, root / "src" / name)
-        installer = [sys.executable, root / "src/deploy/install.py", "--extra", "cpu", "--into", root / "opt"]
+        installer = [interpreter(), root / "src/deploy/install.py", "--extra", "cpu", "--into", root / "opt"]
         subprocess.run(installer, check=True, cwd=root / "src")
         made = Installed(root)
         made.cache.mkdir()
