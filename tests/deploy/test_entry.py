@@ -158,7 +158,8 @@ def test_the_images_command_answers_and_ends_as_a_user_without_rights(
 
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text(errors="replace")[-3000:]
-        assert not any(member.is_running() for member in family)
+        _, left = psutil.wait_procs(family, timeout=30)
+        assert left == []
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
