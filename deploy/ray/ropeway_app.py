@@ -34,6 +34,32 @@ class Arguments(BaseModel):
     stop_seconds: float = 60
 
 
+# Ray copies the class as it is decorated, with what it finds by then: what it uses stands before it.
+def _start(arguments: Sequence[str], port: int) -> "subprocess.Popen[bytes]":
+    own = ["--host", "127.0.0.1", "--port", str(port)]
+    return subprocess.Popen([sys.executable, "-m", "server.command", "serve", *arguments, *own])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def _kept(headers: Any) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers if name.lower() not in _OF_THE_CONNECTION]
+
+
+async def _bytes(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The body as it came, still encoded; a client that leaves ends the request to the server."""
+    try:
+        async for part in answer.aiter_raw():
+            yield part
+    finally:
+        await answer.aclose()
+
+
 @serve.deployment(name="ropeway")
 @serve.ingress(app)
 class Replica:
@@ -82,31 +108,6 @@ class Replica:
                 self._server.wait(self._arguments.stop_seconds)
             except subprocess.TimeoutExpired:
                 self._server.kill()
-
-
-def _start(arguments: Sequence[str], port: int) -> "subprocess.Popen[bytes]":
-    own = ["--host", "127.0.0.1", "--port", str(port)]
-    return subprocess.Popen([sys.executable, "-m", "server.command", "serve", *arguments, *own])
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
-
-
-def _kept(headers: Any) -> list[tuple[str, str]]:
-    return [(name, value) for name, value in headers if name.lower() not in _OF_THE_CONNECTION]
-
-
-async def _bytes(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """The body as it came, still encoded; a client that leaves ends the request to the server."""
-    try:
-        async for part in answer.aiter_raw():
-            yield part
-    finally:
-        await answer.aclose()
 
 
 def build(arguments: Arguments) -> serve.Application:
