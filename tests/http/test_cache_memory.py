@@ -1,8 +1,6 @@
 """`GET /v1/cache` and the metrics that say the same."""
 
 import asyncio
-import os
-import signal
 import time
 from itertools import count
 from pathlib import Path
@@ -12,6 +10,7 @@ import httpx
 import pytest
 
 from server.child import Server, running_server
+from tests.http.engine_core import core_of
 from tests.http.servers import (
     API_KEY,
     BLOCK,
@@ -160,8 +159,8 @@ def test_the_route_wants_the_api_key(crowded: Server) -> None:
 @pytest.mark.long
 def test_a_dead_engine_is_said_in_the_shape_of_errors(checkpoint: Path) -> None:
     with running_server([str(checkpoint), *SHARED]) as server:
-        (core,) = _children(server.pid, "EngineCore")
-        os.kill(core, signal.SIGSTOP)
+        core = core_of(server)
+        core.suspend()
         try:
             with pytest.raises(httpx.ReadTimeout):
                 httpx.get(f"{server.url}/v1/cache", timeout=2)
@@ -169,17 +168,8 @@ def test_a_dead_engine_is_said_in_the_shape_of_errors(checkpoint: Path) -> None:
             assert server.get("/metrics").status_code == 200
             assert time.monotonic() - started < 10
         finally:
-            os.kill(core, signal.SIGKILL)
-            os.kill(core, signal.SIGCONT)
+            core.kill()
+            core.resume()
         response = server.get("/v1/cache")
         assert response.status_code == 500
         assert response.json()["error"]["type"]
-
-
-def _children(pid: int, name: str) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
-        lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-        if int(lines["PPid"]) == pid and name in (status.parent / "cmdline").read_text():
-            found.append(int(lines["Pid"]))
-    return found

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from server.child import Server, running_server
 from tests.http.collector import Collector, attributes, collecting
+from tests.http.engine_core import core_of, stopped
 from tests.http.servers import DOCUMENT, PASSAGE, PROMPT, QUESTION, SHARED, complete, metric, post, wait_until
 from tests.support.forced import STEP_SECONDS
 from tests.support.prose import document
@@ -39,23 +40,6 @@ def wait_until_ready_says(server: Server, wanted: tuple[int, str], seconds: floa
     while (found := ready(server)) != wanted:
         assert time.monotonic() < deadline, f"/ready says {found}, not {wanted}, after {seconds} s"
         time.sleep(0.2)
-
-
-def core_of(server: Server) -> psutil.Process:
-    """The process of a server's engine core."""
-    children = psutil.Process(server.pid).children(recursive=True)
-    (core,) = (child for child in children if "EngineCore" in " ".join([child.name(), *child.cmdline()]))
-    return core
-
-
-@contextmanager
-def stopped(core: psutil.Process) -> Iterator[None]:
-    """Let a process do nothing until the block ends."""
-    core.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        core.send_signal(signal.SIGCONT)
 
 
 def test_a_server_that_answers_is_ready_and_says_so_in_its_metrics(server: Server) -> None:
