@@ -1,6 +1,7 @@
 """The pulse tells for how long requests that run have made no progress."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -107,7 +108,8 @@ async def test_watching_survives_a_core_that_refuses_and_ends_with_a_dead_one(
 
     clock = Clock()
     pulse = Pulse(ask, clock)
-    await pulse.watch()
+    with caplog.at_level(logging.WARNING, "ropeway.pulse"):
+        await pulse.watch()
     assert answers == []
     assert "Server shutting down" in caplog.text
     clock.now += 7
