@@ -108,6 +108,8 @@ async def test_watching_survives_a_core_that_refuses_and_ends_with_a_dead_one(
 
     clock = Clock()
     pulse = Pulse(ask, clock)
+    # A library under test elsewhere may have configured logging anew, which switches earlier loggers off.
+    monkeypatch.setattr(logging.getLogger("ropeway.pulse"), "disabled", False)
     with caplog.at_level(logging.WARNING, "ropeway.pulse"):
         await pulse.watch()
     assert answers == []
