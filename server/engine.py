@@ -208,7 +208,10 @@ class RopewayEngine(InvalidatingEngine):
         return prepared
 
     def _will_score(self, inner: Inner, preparation: Preparation) -> bool:
-        return preparation.asks_heads and memo_key(self.memo, inner, preparation) not in self.memo
+        if not preparation.asks_heads:
+            return False
+        carried = score_arguments(inner.parameters, preparation)
+        return memo_key(self.memo, inner, carried) not in self.memo
 
     def _run_output_handler(self) -> None:
         if not isinstance(self.output_processor, RebuildingOutputProcessor):

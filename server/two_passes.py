@@ -71,10 +71,9 @@ def score_arguments(parameters: SamplingParams, preparation: Preparation) -> dic
     return {SCORE_TASK: preparation.score_task().to_bytes(), **profile}
 
 
-def memo_key(memo: RelevanceMemo, inner: Inner, preparation: Preparation) -> MemoKey:
-    """Under what the memo keeps the relevance of a prompt."""
+def memo_key(memo: RelevanceMemo, inner: Inner, carried: Mapping[str, bytes]) -> MemoKey:
+    """Under what the memo keeps the relevance that a score pass with these `score_arguments` finds."""
     prompt, lora = inner.prompt, inner.options.get("lora_request")
-    carried = score_arguments(inner.parameters, preparation)
     return MemoKey.of(memo.head_profile, prompt["prompt_token_ids"], prompt.get("cache_salt"), lora, carried)
 
 
@@ -200,7 +199,8 @@ class PromptRun:
 
     async def _relevance(self, preparation: Preparation) -> torch.Tensor:
         """z of the sentences, from the memo or a score pass."""
-        key = memo_key(self.memo, self.inner, preparation)
+        carried = score_arguments(self.inner.parameters, preparation)
+        key = memo_key(self.memo, self.inner, carried)
         known = self.memo.get(key)
         if known is not None:
             self.record.memo = True
@@ -208,7 +208,7 @@ class PromptRun:
         generation = self.memo.generation
         started = time.perf_counter()
         with self.trace.stage("score"):
-            found = await score(self.inner, preparation, score_arguments(self.inner.parameters, preparation))
+            found = await score(self.inner, preparation, carried)
         self.place.release()
         self.record.seconds["score"] = time.perf_counter() - started
         self.record.seconds["collect"] = found.collect_seconds
