@@ -4,8 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -14,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.local_http import serving_by
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,8 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, format: str, *arguments: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield Collector(f"http://127.0.0.1:{server.server_port}/v1/traces", spans)
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serving_by(Handler) as url:
+        yield Collector(f"{url}/v1/traces", spans)
 
 
 def attributes(span: Span) -> dict[str, str | int | float | bool]:

@@ -1,14 +1,15 @@
 """An OpenAI server over real HTTP that answers exactly as late as it is told, and fails as often."""
 
 import json
-import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from typing import Any, Literal
+
+from tests.support.local_http import serving_by
 
 Failure = Literal["busy", "error", "silent"]
 PROMPT_TOKENS = 500
@@ -104,11 +105,5 @@ def serving(known: Known) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_by(Handler) as url:
+        yield url

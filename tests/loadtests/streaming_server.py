@@ -1,13 +1,14 @@
 """A small HTTP server that streams completions with the delays it is told."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.support.local_http import serving_by
 
 
 @dataclass(slots=True)
@@ -48,11 +49,5 @@ def streaming(script: Script) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_by(Handler) as url:
+        yield url

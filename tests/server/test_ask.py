@@ -2,16 +2,16 @@
 
 import io
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.command import main
+from tests.support.local_http import serving_by
 
 RECORD = {
     "id": "chatcmpl-1",
@@ -102,13 +102,8 @@ class Handler(BaseHTTPRequestHandler):
 def playback() -> Iterator[Playback]:
     playback = Playback()
     handler = type("PlaybackHandler", (Handler,), {"playback": playback})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        playback.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving_by(handler) as playback.url:
         yield playback
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
