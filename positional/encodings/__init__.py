@@ -1,0 +1,1 @@
+"""Encodings of position, each a small module under one contract (`positional.encodings.contract`)."""
