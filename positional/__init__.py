@@ -1,1 +1,1 @@
-"""Pure PyTorch: profiles, phases, planes, masks, QGPM, encodings; imports neither vLLM nor the packages above it."""
+"""Pure PyTorch: profiles, phases, masks, QGPM, encodings; imports neither vLLM nor the packages above it."""
