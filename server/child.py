@@ -47,13 +47,14 @@ def running_server(
     command: Sequence[str] | None = None,
     ready_within: float = 300,
     log: Path | None = None,
+    port: int | None = None,
 ) -> Iterator[Server]:
-    """Serve `arguments` (the model, then flags) on a free local port until the block ends.
+    """Serve `arguments` (the model, then flags) on a local port, by default a free one, until the block ends.
 
     `stock` runs vLLM's own server in place of ours; `command` runs anything else. Raises RuntimeError
     with the end of the log when the server ends early, or is not healthy within `ready_within` seconds.
     """
-    port = _free_port()
+    port = port or _free_port()
     start = command or [sys.executable, "-m", *(_STOCK if stock else _OURS)]
     full = [*start, *arguments, "--host", "127.0.0.1", "--port", str(port)]
     log = log or Path(mkdtemp(prefix="ropeway-server-")) / "log.txt"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from cache.head_profile import FILE_NAME, Calibration, Head, HeadProfile, find, fingerprint
-from positional.qgpm import PACKAGE_DEFAULTS
+from cache.head_profile import find
 from server.child import running_server
 from tests.http.fidelity import HEADS, Model, Setup, Target
 from tests.support.checkpoints import make
+from tests.support.head_profiles import save_arbitrary
 from tests.support.reference import Reference
 
 Models = Callable[[str], Model]
@@ -27,7 +27,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
                 path: Path = request.getfixturevalue("default_model_path")
             else:
                 path = make(name, tmp_path_factory.mktemp(name))  # type: ignore[arg-type]
-                _head_profile(path).save(path / FILE_NAME)
+                save_arbitrary(path, path.name, HEADS)
             profile = find(path, None)
             assert profile is not None
             known[name] = Model(path, AutoTokenizer.from_pretrained(path), profile.pairs, Reference(path))
@@ -43,16 +43,3 @@ def target(request: pytest.FixtureRequest, models: Models) -> Iterator[Target]:
     model = models(setup.model)
     with running_server([str(model.path), *setup.flags]) as server:
         yield Target(server, model, setup)
-
-
-def _head_profile(folder: Path) -> HeadProfile:
-    return HeadProfile(
-        format=2,
-        model=folder.name,
-        fingerprint=fingerprint(folder),
-        heads=tuple(Head(layer, head, 0.5) for layer, head in HEADS),
-        query_tail=4,
-        defaults=PACKAGE_DEFAULTS,
-        calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
-        tuning=None,
-    )

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cache.head_profile import Calibration, Head, HeadProfile, fingerprint
-from positional.qgpm import PACKAGE_DEFAULTS
 from server.admin_key import VARIABLE
 from server.child import Server, running_server
 from tests.http.servers import (
@@ -24,27 +22,14 @@ from tests.http.servers import (
 )
 from tests.support.checkpoints import make
 from tests.support.forced import STEP_SECONDS
-
-
-def head_profile(folder: Path) -> HeadProfile:
-    """A profile of the checkpoint in a folder: two heads, chosen for no reason."""
-    return HeadProfile(
-        format=2,
-        model=MODEL,
-        fingerprint=fingerprint(folder),
-        heads=(Head(1, 0, 0.5), Head(2, 3, 0.5)),
-        query_tail=4,
-        defaults=PACKAGE_DEFAULTS,
-        calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
-        tuning=None,
-    )
+from tests.support.head_profiles import save_arbitrary
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Llama with a head profile in its folder."""
     folder = make("llama", tmp_path_factory.mktemp("http-tiny"))
-    head_profile(folder).save(folder / "ropeway-heads.json")
+    save_arbitrary(folder, MODEL)
     return folder
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from cache.head_profile import FILE_NAME
 from server.child import Server, running_server
 from server.likelihood import force, token_logprobs
 from tests.http.fidelity import FORCED, SETTINGS, TOLERANCE, Prompt, largest_difference
-from tests.http.fixtures import head_profile
 from tests.http.servers import MODEL, SHARED
 from tests.support.checkpoints import make
+from tests.support.head_profiles import save_arbitrary
 from tests.support.reference import Modulated, Reference
 
 NATIVE = 512
@@ -62,7 +61,7 @@ RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny Llama that sees 512 tokens."""
     made = make("llama", tmp_path_factory.mktemp("rope"), max_positions=NATIVE, rope_parameters=UNSCALED)
-    head_profile(made).save(made / FILE_NAME)
+    save_arbitrary(made, MODEL)
     return made
 
 
