@@ -1,5 +1,6 @@
 """Rotary positions under the contract: every rule of `positional.profile` and `positional.rule`."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -73,4 +74,4 @@ def ntk_base(base: float, factor: float, rotary_dim: int) -> float:
     """
     if rotary_dim <= 2:
         raise EncodingError("rotary_dim", rotary_dim, "must be above 2: no base changes the first plane")
-    return base * factor ** (rotary_dim / (rotary_dim - 2))
+    return base * math.pow(factor, rotary_dim / (rotary_dim - 2))
