@@ -9,9 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from server.admin_key import HEADER, VARIABLE, AdminKey
+from server.answers import ChangedRule
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
 from server.fields import FieldError
+from server.openapi import RULE, errors
 from server.request_error import RequestError
 from server.rope_choice import NOTHING_TO_REPLACE, Wish
 from server.rope_fields import RopeFields
@@ -19,10 +21,35 @@ from server.rope_fields import RopeFields
 _RULE = ("base", "scaling", "policy")
 _RUNNING = ("finish", "rebuild")
 
+# The body is read only behind the key, so FastAPI does not see it.
+_TOLD = {
+    "parameters": [{"name": HEADER, "in": "header", "required": True, "schema": {"type": "string"}}],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {**RULE, "running": {"enum": list(_RUNNING)}},
+                    "required": ["running"],
+                    "additionalProperties": False,
+                }
+            }
+        },
+    },
+}
+
 router = APIRouter(route_class=OwnRoute)
 
 
-@router.put("/v1/positional/profile")
+@router.put(
+    "/v1/positional/profile",
+    responses={
+        HTTPStatus.OK.value: {"model": ChangedRule},
+        **errors(HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    },
+    openapi_extra=_TOLD,
+)
 async def put_profile(request: Request) -> JSONResponse:
     """Change the default of requests that bring no rule; running ones finish on theirs or are rebuilt."""
     key: AdminKey | None = request.app.state.ropeway_admin_key

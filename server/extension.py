@@ -11,6 +11,7 @@ from server.field_refusal import refuse_fields
 from server.limit_response import count_limits
 from server.limits import Limits
 from server.metrics import Metrics
+from server.openapi import tell_fields
 from server.parse_error import shape_parse_errors
 from server.refusal import count_refusals
 from server.security_headers import secure_own_routes
@@ -34,6 +35,7 @@ def extend(app: FastAPI, args: Namespace, metrics: Metrics, drain: Drain) -> Non
     app.include_router(admin.router)
     app.include_router(readiness.router)
     secure_own_routes(app)
+    tell_fields(app)
     if not args.no_ui:
         add_page(app)
     app.state.ropeway_admin_key = args.admin_key

@@ -7,7 +7,9 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 
+from server.answers import Ready
 from server.drain import RETRY_AFTER_SECONDS, Drain
 from server.error_response import OwnRoute
 from server.pulse import Pulse
@@ -52,7 +54,14 @@ class Readiness:
         return self.state().status == "ready"
 
 
-@router.get("/ready")
+@router.get(
+    "/ready",
+    responses={
+        HTTPStatus.OK.value: {"model": Ready},
+        HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": Ready},
+        HTTPStatus.METHOD_NOT_ALLOWED.value: {"model": ErrorResponse},
+    },
+)
 async def get_ready(request: Request) -> JSONResponse:
     """200 where requests are answered, 503 with the reason where they are not."""
     readiness: Readiness = request.app.state.ropeway_readiness

@@ -15,14 +15,23 @@ from vllm.entrypoints.serve.utils.api_utils import validate_json_request, with_c
 from vllm.sampling_params import SamplingParams
 
 from positional.qgpm import NothingToModulate, build_modulation
+from server.answers import OneRelevance, Positional, PromptsDone, RequestDone, SeveralRelevances
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
 from server.handlers import Body, gives_max_tokens, read_holder, read_max_tokens, read_rope, read_source
+from server.openapi import EITHER_BODY, errors
 from server.plane_positions import plane_positions
 from server.preparation import PlainReason, Preparation
 from server.relevance_body import read_body, read_score_fields
 from server.request_record import all_relevant, sentence_rows
 from server.two_passes import Inner
+
+_REFUSED = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.NOT_FOUND,  # of a model
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.TOO_MANY_REQUESTS,
+)
 
 router = APIRouter(route_class=OwnRoute)
 
@@ -32,7 +41,10 @@ def _engine(request: Request) -> RopewayEngine:
     return engine
 
 
-@router.get("/v1/requests/{request_id:path}")  # a caller may choose an id that holds a slash
+@router.get(
+    "/v1/requests/{request_id:path}",  # a caller may choose an id that holds a slash
+    responses={HTTPStatus.OK.value: {"model": RequestDone | PromptsDone}, **errors(HTTPStatus.NOT_FOUND)},
+)
 async def get_request(request_id: str, request: Request) -> JSONResponse:
     """What was done for a recent request, by the id of its response."""
     record = _engine(request).records.describe(request_id)
@@ -43,7 +55,7 @@ async def get_request(request_id: str, request: Request) -> JSONResponse:
     return JSONResponse(record)
 
 
-@router.get("/v1/positional")
+@router.get("/v1/positional", responses={HTTPStatus.OK.value: {"model": Positional}, **errors()})
 async def get_positional(request: Request) -> JSONResponse:
     """Layer plan, profiles, head profile and defaults."""
     engine = _engine(request)
@@ -63,7 +75,12 @@ async def get_positional(request: Request) -> JSONResponse:
     )
 
 
-@router.post("/v1/qgpm/relevance", dependencies=[Depends(validate_json_request)])
+@router.post(
+    "/v1/qgpm/relevance",
+    dependencies=[Depends(validate_json_request)],
+    responses={HTTPStatus.OK.value: {"model": OneRelevance | SeveralRelevances}, **errors(*_REFUSED)},
+    openapi_extra={"requestBody": {"content": {"application/json": {"schema": EITHER_BODY}}}},
+)
 @with_cancellation
 async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResponse:
     """The score pass alone: sentences with offsets, z, rank and scores, and positions on three planes."""
