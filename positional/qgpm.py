@@ -134,18 +134,32 @@ def sentence_scores(relevance: torch.Tensor, k: int, temperature: float, score_l
     return score_low + (1 - score_low) * rescaled
 
 
+def keep_neighbours(scores: torch.Tensor, count: int, score_low: float) -> torch.Tensor:
+    """`scores` [sentences], of which `count` on both sides of a relevant one have at least its own.
+
+    A pronoun speaks of whom the sentence before names. Relevant: a score of at least (1 + s_low)/2.
+    """
+    if count == 0:
+        return scores
+    count = min(count, len(scores))
+    relevant = torch.where(_relevant(scores, score_low), scores, 0.0)
+    around = torch.nn.functional.max_pool1d(relevant[None], 2 * count + 1, stride=1, padding=count)[0]
+    return torch.maximum(scores, around)
+
+
 def build_modulation(
     relevance: Sequence[float] | torch.Tensor,
     spans: Sequence[tuple[int, int]],
     num_tokens: int,
     config: QGPMConfig,
     ablation: Ablation | None = None,
+    neighbours: int = 0,
 ) -> tuple[Modulation, SentenceScores]:
     """The segments of a prompt of `num_tokens` whose sentences hold tokens `spans` and have relevance z.
 
     Tokens outside the sentences, and each map's context before its first relevant sentence (score of at
-    least (1 + s_low)/2), have a score of 1. Without the broad map, all layers go by the sharp one. Raises
-    NothingToModulate.
+    least (1 + s_low)/2), have a score of 1. Without the broad map, all layers go by the sharp one. So many
+    `neighbours` on both sides of a relevant sentence are kept with it. Raises NothingToModulate.
     """
     z = torch.as_tensor(relevance, dtype=torch.float64)
     if len(z) < 2:
@@ -154,7 +168,10 @@ def build_modulation(
         raise NothingToModulate("equal_relevance")
     sharp_map = (config.k_sharp, config.t_sharp)
     maps = (sharp_map if ablation == "one_map" else (config.k_broad, config.t_broad), sharp_map)
-    broad, sharp = (sentence_scores(z, k, t, config.score_low) for k, t in maps)
+    broad, sharp = (
+        keep_neighbours(sentence_scores(z, k, t, config.score_low), neighbours, config.score_low)
+        for k, t in maps
+    )
     if ablation == "no_prefix":
         protected = [0, 0]
     else:
@@ -185,5 +202,9 @@ def build_coordinates(
 
 
 def _protected_until(scores: torch.Tensor, spans: Sequence[tuple[int, int]], score_low: float) -> int:
-    relevant = torch.nonzero(scores >= (1 + score_low) / 2)
-    return int(spans[int(relevant[0])][0])
+    first = torch.nonzero(_relevant(scores, score_low))[0]
+    return int(spans[int(first)][0])
+
+
+def _relevant(scores: torch.Tensor, score_low: float) -> torch.Tensor:
+    return scores >= (1 + score_low) / 2

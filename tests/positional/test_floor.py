@@ -6,6 +6,7 @@ import sys
 MODULES = (
     "attention",
     "coordinates",
+    "evidence_count",
     "masks",
     "modulation",
     "phases",
@@ -13,6 +14,9 @@ MODULES = (
     "profile",
     "qgpm",
     "relevance",
+    "sources.fusion",
+    "sources.lexical",
+    "sources.similarity",
     "warped_attention",
     "warps",
 )

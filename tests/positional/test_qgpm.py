@@ -15,6 +15,7 @@ from positional.qgpm import (
     NothingToModulate,
     build_coordinates,
     build_modulation,
+    keep_neighbours,
     sentence_scores,
 )
 
@@ -193,3 +194,25 @@ def test_the_anchor_is_a_share_of_the_prompt_and_stays_finite() -> None:
 def test_sentences_and_spans_must_be_equally_many() -> None:
     with pytest.raises(ValueError, match="zip"):
         build_modulation([1.0, 2.0, 3.0], SPANS[:2], 30, PACKAGE_DEFAULTS)
+
+
+def test_neighbours_of_a_relevant_sentence_are_kept_with_it() -> None:
+    relevance = [1.0, 0.0, 0.5, 9.0, 0.4, 0.2]
+    spans = [(4 * index, 4 * index + 4) for index in range(6)]
+    _, alone = build_modulation(relevance, spans, 30, HARD)
+    _, found = build_modulation(relevance, spans, 30, HARD, neighbours=1)
+    kept = [[score == 1 for score in scores.tolist()] for scores in (*alone.scores, *found.scores)]
+    assert kept == [
+        [True, False, False, True, False, False],
+        [False, False, False, True, False, False],
+        [True, True, True, True, True, False],
+        [False, False, True, True, True, False],
+    ]
+    assert (alone.protected_until, found.protected_until) == ((0, 12), (0, 8))
+
+
+def test_neighbours_of_what_is_not_relevant_are_let_alone() -> None:
+    scores = torch.tensor([1.0, 0.3, 0.3, 0.6, 0.3], dtype=torch.float64)
+    assert keep_neighbours(scores, 1, 0.3).tolist() == [1.0, 1.0, 0.3, 0.6, 0.3]
+    assert keep_neighbours(scores, 99, 0.3).tolist() == [1.0] * 5
+    assert keep_neighbours(scores, 0, 0.3) is scores

@@ -1,0 +1,1 @@
+"""Where the relevance of sentences to a question can come from: one source a module, one interface."""

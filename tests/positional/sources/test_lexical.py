@@ -1,0 +1,65 @@
+"""Relevance by shared words."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from positional.relevance import rank
+from positional.sources.contract import Asked
+from positional.sources.lexical import LexicalSource, bm25
+
+SENTENCES = (
+    "The ferry to Brack leaves at seven.",
+    " Nadia keeps the keys of the lighthouse.",
+    " The harbour freezes in January.",
+    " The lighthouse was built of grey stone.",
+)
+
+
+def _direct(documents: Sequence[Sequence[str]], query: Sequence[str]) -> list[float]:
+    """BM25 as Lucene has it: k1 = 1.5, b = 0.75."""
+    mean = sum(map(len, documents)) / len(documents)
+    scores = []
+    for document in documents:
+        counts, score = Counter(document), 0.0
+        for term in dict.fromkeys(query):
+            holding = sum(term in other for other in documents)
+            weight = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+            count = counts[term]
+            score += weight * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(document) / mean))
+        scores.append(score)
+    return scores
+
+
+def test_scores_are_those_of_the_formula() -> None:
+    documents = [["a", "b", "a"], ["b", "c"], ["c", "c", "d", "e"], ["e"]]
+    query = ["a", "c", "c", "z"]
+    scores, shared = bm25(documents, query)
+    assert scores.tolist() == pytest.approx(_direct(documents, query), rel=1e-5)
+    assert shared == 2
+
+
+async def test_the_sentence_that_shares_the_rarest_words_comes_first() -> None:
+    found = await LexicalSource().read(Asked(SENTENCES, "Who keeps the key of the lighthouse?"))
+    assert rank(found.z).tolist()[:4] == [2, 0, 3, 1]
+    assert found.source == "lexical"
+    assert found.cost == {"shared_terms": 3}
+    assert found.seconds > 0
+    assert found.z.dtype == torch.float64
+    assert float(found.z.mean()) == pytest.approx(0, abs=1e-9)
+    assert float(found.z.std(correction=0)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("question", ["Who is it?", "", "Which violin?"])
+async def test_a_question_without_a_shared_term_tells_no_sentence_from_another(question: str) -> None:
+    found = await LexicalSource().read(Asked(SENTENCES, question))
+    assert found.z.tolist() == [0, 0, 0, 0]
+    assert found.cost == {"shared_terms": 0}
+
+
+async def test_sentences_without_terms_are_ranked_too() -> None:
+    found = await LexicalSource().read(Asked(("…", "the key", " "), "a key"))
+    assert rank(found.z).tolist()[1] == 0
