@@ -10,16 +10,13 @@ from positional.encodings.alibi import Alibi
 from positional.encodings.contract import EncodingError
 from positional.encodings.gated_slope import GatedSlope
 from positional.encodings.unipotent import dictionary, key_gate, pair
+from tests.support.draws import normal
 
 positions = st.integers(-5_000, 5_000)
 seeds = st.integers(0, 2**32 - 1)
 frequencies = st.floats(-2, 2, allow_subnormal=False)
 
 WIDTH = 5
-
-
-def normal(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def at(position: int) -> torch.Tensor:

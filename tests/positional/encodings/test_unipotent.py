@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from positional.encodings.contract import EncodingError
 from positional.encodings.unipotent import Nilpotent, dictionary, key_gate, pair, query_gate
+from tests.support.draws import normal
 
 amounts = st.floats(-100, 100, allow_subnormal=False)
 seeds = st.integers(0, 2**32 - 1)
@@ -25,10 +26,6 @@ ALL = RANK_ONE | {
         [key_gate(direction[:4], WIDTH, reads=4), pair(WIDTH, reads=4, writes=5)], [0.5, -2.0]
     ),
 }
-
-
-def normal(seed: int, *shape: int) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def matrix(generator: Nilpotent) -> torch.Tensor:
@@ -124,7 +121,8 @@ def test_a_dictionarys_biases_add(weights: list[float], seed: int) -> None:
     ]
     query, key = normal(seed + 1, 7), normal(seed + 2, 7)
     together = dictionary(parts, weights).act(query, number(1.0)) @ key
-    apart = sum(part.act(query, number(weight)) @ key - query @ key for part, weight in zip(parts, weights))
+    scores = [part.act(query, number(each)) @ key for part, each in zip(parts, weights, strict=True)]
+    apart = sum(score - query @ key for score in scores)
     torch.testing.assert_close(together - query @ key, number(float(apart)), rtol=1e-10, atol=1e-9)
 
 
