@@ -13,7 +13,7 @@ NAME ?=
 
 BIN := .venv/bin
 
-.PHONY: install serve test accept lint bench loadtest quality results
+.PHONY: install serve test accept lint bench loadtest quality results drills soak
 
 install:
 	@test -n "$(PYTHON)" || { echo "make: no Python found. Install Python 3.11, or name it: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -44,3 +44,11 @@ quality: install
 
 results: install
 	@$(BIN)/python -m loadtests.results $(ARGS) || { echo "make results: no report, or it is out of date (above)."; exit 1; }
+
+drills: install
+	@$(BIN)/python -m loadtests.drills --out $(ARGS); status=$$?; $(BIN)/python -m loadtests.drills.report; \
+	test $$status = 0 || { echo "make drills: something did not hold, or it was interrupted (above)."; exit 1; }
+
+soak: install
+	@$(BIN)/python -m loadtests.drills --only soak --out $(ARGS); status=$$?; $(BIN)/python -m loadtests.drills.report; \
+	test $$status = 0 || { echo "make soak: something did not hold, or it was interrupted (above)."; exit 1; }

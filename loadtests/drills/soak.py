@@ -1,0 +1,175 @@
+"""Mixed load for a long time: every kind of request, streams, and clients that leave."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from loadtests.drills.ask import pool, tokens_per_sentence
+from loadtests.drills.attempt import Attempt
+from loadtests.drills.check import Drill, Findings, Say
+from loadtests.drills.crowd import Crowd
+from loadtests.drills.expected import Expected
+from loadtests.drills.outcomes import (
+    UNSEEN,
+    check_answers,
+    check_counted,
+    check_idle,
+    check_same,
+    outcome_of,
+)
+from loadtests.drills.plans import mixed
+from loadtests.drills.slope import Slope, TooFewError
+from loadtests.drills.snapshot import Snapshot, settled
+from loadtests.drills.subject import Subject
+from loadtests.drills.watch import Watch
+from loadtests.memory import resident_bytes
+
+_AT_ONCE = 4
+_ASKED = 40
+_LEAVING = 0.1
+_SAMPLE_SECONDS = 5.0
+_LATE_SECONDS = 10.0
+_WARM_SHARE = 0.3
+"""Of the time, at its beginning, while stores that are bounded (records, memo) still fill up."""
+
+GROWTH = 0.05
+"""Share of the memory by which it may grow in an hour; the upper end of the interval must be below."""
+
+_MEMO = str(1 << 18)
+"""Bytes of a memo that is full before the warm-up ends."""
+
+
+class _Memory:
+    """Samples what a server holds, by processes together, until the block ends."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ended = Event()
+        self._thread = Thread(target=self._sample, daemon=True)
+        self._started = time.monotonic()
+        self.seconds: list[float] = []
+        self.bytes: list[int] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._ended.wait(_SAMPLE_SECONDS):
+            self.bytes.append(resident_bytes(self._pid))
+            self.seconds.append(time.monotonic() - self._started)
+
+
+class _Left:
+    """What the server's records say of the requests whose clients left, read before they are forgotten."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+        self._read = 0
+        self.outcomes: Counter[str] = Counter()
+
+    def read(self, attempts: list[Attempt], all_of_them: bool = False) -> None:
+        """Look at those that left long enough ago, or at all."""
+        late = time.monotonic() - (0 if all_of_them else _LATE_SECONDS)
+        while self._read < len(attempts):
+            each = attempts[self._read]
+            if each.started + each.seconds > late:
+                return
+            self._read += 1
+            if each.end != "answered":
+                self.outcomes[outcome_of(self._client, each.response_id)] += 1
+
+
+def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
+    """For so many minutes; then everything must be as at the start."""
+    findings, minutes = Findings(), sizes["minutes"]
+    with (
+        subject.serve("--memo-bytes", _MEMO) as server,
+        httpx.Client(base_url=server.url, timeout=300) as client,
+    ):
+        asks = pool(tokens_per_sentence(client), _ASKED, tokens=(100, 1500), seed=11)
+        say("right answers")
+        expected = Expected.of(client, asks, subject.near)
+        before = Snapshot.read(client)
+        within = 4 * max(right.seconds for right in expected.by_name.values())
+        plans = mixed(asks, seed=12, leaving=_LEAVING, within=within)
+        left = _Left(client)
+        started = time.monotonic()
+        with (
+            _Memory(server.pid) as memory,
+            Watch(server.url) as watch,
+            Crowd(server.url, plans, expected, _AT_ONCE) as crowd,
+        ):
+            while crowd.asking and (passed := (time.monotonic() - started) / 60) < minutes:
+                say(f"{passed:.1f} of {minutes:g} minutes, {len(crowd.attempts)} requests")
+                time.sleep(min(_SAMPLE_SECONDS, 60 * minutes))
+                left.read(crowd.attempts)
+        settled(client)
+        time.sleep(_LATE_SECONDS)
+        after = settled(client)
+        left.read(crowd.attempts, all_of_them=True)
+        findings.figures |= {
+            "minutes": round((time.monotonic() - started) / 60, 1),
+            "kinds": dict(Counter(each.plan.ask.name.partition(" ")[2] for each in crowd.attempts)),
+            "streams": sum(each.plan.stream for each in crowd.attempts),
+            "outcomes": after.outcomes,
+        }
+        check_answers(findings, crowd.attempts)
+        findings.check(
+            "every request that reached the engine has an outcome",
+            not left.outcomes["running"],
+            ", ".join(f"{count} {name}" for name, count in sorted(left.outcomes.items()))
+            + " of those that left",
+        )
+        check_counted(findings, before, after, len(crowd.attempts) - left.outcomes[UNSEEN])
+        answered = sum(each.end == "answered" for each in crowd.attempts)
+        succeeded = after.outcomes["success"] - before.outcomes["success"]
+        findings.check(
+            "every answer was counted as a success",
+            succeeded == answered + left.outcomes["success"],
+            f"{answered} answers, {left.outcomes['success']} that nobody waited for, {succeeded} successes",
+        )
+        findings.check("no request failed", not after.outcomes["error"], after.outcomes["error"])
+        check_idle(findings, after)
+        findings.check("/ready said ready all the time", watch.seen == ["ready"], watch)
+        _check_memory(findings, memory)
+        say("the same again")
+        check_same(findings, expected.again(client, asks))
+    return findings
+
+
+def _check_memory(findings: Findings, memory: _Memory) -> None:
+    first = int(_WARM_SHARE * len(memory.seconds))
+    findings.figures["memory"] = {
+        "seconds": [round(second, 1) for second in memory.seconds],
+        "bytes": memory.bytes,
+        "warm_up_samples": first,
+    }
+    try:
+        slope = Slope.of(memory.seconds[first:], memory.bytes[first:])
+    except TooFewError as error:
+        findings.check("memory is flat", False, error)
+        return
+    findings.figures["slope"] = asdict(slope)
+    mib = 2**20
+    findings.check(
+        f"memory is flat (grows by less than {GROWTH:.0%} in an hour)",
+        slope.flat(GROWTH),
+        f"{slope.per_hour / mib:+.1f} MiB/h (95 %: {slope.low / mib:+.1f} to {slope.high / mib:+.1f}) "
+        f"at {slope.mean / mib:.0f} MiB",
+    )
+
+
+DRILL = Drill("soak", "mixed load for a long time, a tenth of whose clients leave", run)

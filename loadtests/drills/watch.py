@@ -1,0 +1,70 @@
+"""What `/ready` says while something is done to its server."""
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+UNREACHABLE = "unreachable"
+_LOOK_SECONDS = 0.25
+
+
+class Watch:
+    """Asks again and again until the block ends; `changes`: seconds since its start, and what was said then.
+
+    Where nothing answers within ten seconds, that is `unreachable` too.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._started = time.monotonic()
+        self.changes: list[tuple[float, str]] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def seen(self) -> list[str]:
+        """What was said, each change once."""
+        return [status for _, status in self.changes]
+
+    def wait_for(self, *statuses: str, seconds: float) -> bool:
+        """Whether one of these is said within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not (self.changes and self.changes[-1][1] in statuses):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def __str__(self) -> str:
+        return ", then ".join(f"{status} from {since:.1f} s" for since, status in self.changes)
+
+    def _look(self) -> None:
+        with httpx.Client(timeout=10) as client:
+            while True:
+                since, status = time.monotonic() - self._started, _status(client, self._url)
+                if not self.changes or self.changes[-1][1] != status:
+                    self.changes.append((since, status))
+                if self._ended.wait(_LOOK_SECONDS):
+                    return
+
+
+def _status(client: httpx.Client, url: str) -> str:
+    try:
+        response = client.get(f"{url}/ready")
+    except httpx.TransportError:
+        return UNREACHABLE
+    said = response.json()["status"]
+    return str(said) if response.is_success == (said == "ready") else f"{response.status_code} {said}"
