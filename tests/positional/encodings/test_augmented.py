@@ -34,6 +34,9 @@ SCALE = 1 / math.sqrt(WIDTH)
 LAST = torch.arange(TOKENS - 16, TOKENS)
 """The queries that are looked at: the last ones, whose numbers are the largest."""
 
+REACH = 20.0
+"""A key whose bias is below −20 has less than 10⁻⁸ of what its content would weigh."""
+
 
 def content(seed: int, count: int) -> torch.Tensor:
     return normal(seed, count, WIDTH).bfloat16()
@@ -77,9 +80,13 @@ def test_every_position_is_exact_in_two_parts() -> None:
     assert split(beyond, 2, torch.bfloat16).double().sum() != beyond
 
 
-def test_one_part_loses_neighbours() -> None:
-    positions = torch.arange(TOKENS)
-    assert len(split(positions, 1, torch.bfloat16).unique()) < TOKENS / 20
+def test_one_part_is_off_by_whole_nats() -> None:
+    query, key, at = content(0, len(LAST)), content(1, TOKENS), torch.arange(TOKENS)
+    wide_query = torch.cat((query, torch.full((len(LAST), 1), 0.5 / SCALE).bfloat16()), dim=-1)
+    wide_key = torch.cat((key, split(at, 1, torch.bfloat16)), dim=-1)
+    bias = 0.5 * (at - LAST[:, None])
+    errors = visible(against_own(served(wide_query, wide_key)) - exact(query, key, bias))
+    assert errors.where(bias > -REACH, 0.0).abs().max() > 10
 
 
 def test_float16_is_refused() -> None:
@@ -96,10 +103,12 @@ def test_a_slope_keeps_its_bound_at_32_000_positions(slope: float) -> None:
     wide_key = torch.cat((key, slope_key(at, torch.bfloat16)), dim=-1)
     distance = (LAST[:, None] - at).double()
     errors = visible(against_own(served(wide_query, wide_key)) - exact(query, key, -slope * distance))
+    within_reach = errors.where(slope * distance < REACH, 0.0)
+    assert within_reach.abs().max() <= 0.01
     most = largest(wide_query, wide_key)
     bound = [
-        logit_bound(held=slope * reach, parts=SLOPE_PARTS, largest=most, width=WIDTH + SLOPE_WIDTH)
-        for reach in (64, TOKENS)
+        logit_bound(held=slope * far, parts=SLOPE_PARTS, largest=most, width=WIDTH + SLOPE_WIDTH)
+        for far in (64, TOKENS)
     ]
     assert errors.abs().max() <= bound[1]
     assert errors[-1, -64:].abs().max() <= bound[0]
@@ -112,6 +121,7 @@ def test_a_phase_keeps_its_bound_at_32_000_positions() -> None:
     wide_key = torch.cat((key, phase_key(phase, SCALE, torch.bfloat16)), dim=-1)
     bias = phase[LAST][:, None] - phase
     errors = visible(against_own(served(wide_query, wide_key)) - exact(query, key, bias))
+    assert errors.where(bias > -REACH, 0.0).abs().max() <= 0.003
     bound = logit_bound(
         held=2 * float(phase.abs().max()),
         parts=PHASE_PARTS,
@@ -128,6 +138,7 @@ def test_a_keys_gate_keeps_its_bound_at_32_000_positions() -> None:
     wide_key = torch.cat((key, gate_key(gates, at, SCALE, torch.bfloat16)), dim=-1)
     bias = (at - LAST[:, None]) * gates
     errors = visible(against_own(served(wide_query, wide_key)) - exact(query, key, bias))
+    assert errors.where(bias > -REACH, 0.0).abs().max() <= 0.01
     bound = logit_bound(
         held=float(bias.abs().max()),
         parts=SLOPE_PARTS,
@@ -148,3 +159,34 @@ def test_a_flipped_part_breaks_the_bound(part: int) -> None:
         query, key, phase[LAST][:, None] - phase
     )
     assert visible(errors).abs().max() > 1e-3
+
+
+def test_bf16_attention_over_the_coordinates_is_float32_attention_with_the_bias() -> None:
+    query, key, value = content(0, len(LAST)), content(1, TOKENS), content(2, TOKENS)
+    phase = phases(torch.nn.functional.logsigmoid(2 + normal(3, TOKENS)))
+    wide_query = torch.cat((query, phase_query(query)), dim=-1)
+    wide_key = torch.cat((key, phase_key(phase, SCALE, torch.bfloat16)), dim=-1)
+    seen = torch.arange(TOKENS) <= LAST[:, None]
+    bias = (phase[LAST][:, None] - phase).float().masked_fill(~seen, -math.inf)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    found = attend(wide_query[None], wide_key[None], value[None], attn_mask=seen, scale=SCALE)
+    expected = attend(query.float()[None], key.float()[None], value.float()[None], attn_mask=bias)
+    plain = attend(query.float()[None], key.float()[None], value.float()[None], attn_mask=seen)
+    # bf16 rounds weights and outputs of about 1 to 2⁻⁸.
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.03)
+    assert (plain - expected).abs().max() > 0.3
+
+
+@given(count=st.integers(1, 20), chunk=st.integers(1, 20), seed=st.integers(0, 2**32 - 1))
+def test_coordinates_of_chunks_are_those_of_the_whole(count: int, chunk: int, seed: int) -> None:
+    gates, at = normal(seed, count, 3).exp(), torch.arange(8192, 8192 + count)[:, None].expand(-1, 3)
+    whole = gate_key(gates, at, SCALE, torch.bfloat16)
+    parts = zip(gates.split(chunk), at.split(chunk), strict=True)
+    assert torch.cat([gate_key(g, p, SCALE, torch.bfloat16) for g, p in parts]).equal(whole)
+
+
+def test_a_keys_gate_leaves_the_own_token_without_bias() -> None:
+    gates, at = normal(0, 200).exp(), torch.arange(TOKENS, TOKENS + 200)
+    query = gate_query(at, torch.bfloat16).double()
+    key = gate_key(gates, at, SCALE, torch.bfloat16).double()
+    assert ((query * key).sum(-1) * SCALE).abs().max() <= 2**-32 * TOKENS * gates.max() * 2
