@@ -1,9 +1,9 @@
-"""STRING, Self-Extend and Ms-PoE: other relative displacements in RoPE's place, to compare QGPM with.
+"""STRING, Self-Extend, ReRoPE and Ms-PoE: other relative displacements in RoPE's place, to compare QGPM with.
 
 RoPE turns the score of a query at i and a key at j by i − j. A warp puts another displacement there,
-whatever the question is. By STRING and Self-Extend it depends on the pair, so that no one position a token
-gives it; by Ms-PoE on the query's head, while heads share keys. No cached key fits any of them: nothing here
-is served. A warp is of one head.
+whatever the question is. By the first three it depends on the pair, so that no one position a token gives
+it; by Ms-PoE on the query's head, while heads share keys. No cached key fits any of them: nothing here is
+served. A warp is of one head.
 """
 
 from dataclasses import dataclass
@@ -51,11 +51,15 @@ class Warp(Protocol):
 
 def displacement(warp: Warp, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """What RoPE turns each pair by: float64 [queries, keys], of use where the key is not behind the query."""
-    distance = queries[:, None] - keys[None, :]
+    return pair_displacement(warp, queries[:, None], keys[None, :])
+
+
+def pair_displacement(warp: Warp, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """The same for a key of each query, indices int64 [...] whose shapes broadcast: float64 [...]."""
+    distance = queries - keys
     result = distance.double()
     for piece in warp.pieces(queries, keys):
-        far = distance >= piece.nearest
-        result = torch.where(far, piece.queries[:, None] - piece.keys[None, :], result)
+        result = torch.where(distance >= piece.nearest, piece.queries - piece.keys, result)
     return result
 
 
@@ -135,6 +139,30 @@ class SelfExtend:
         shift = self.window - self.window // self.group
         far = Piece((queries // self.group + shift).double(), (keys // self.group).double(), self.window)
         return Piece(queries.double(), keys.double()), far
+
+
+@dataclass(frozen=True, slots=True)
+class Rerope:
+    """i − j below a distance w, and w + leak × (i − j − w) from w on (ReRoPE: Su 2023).
+
+    Part 12 of its author's series on upgrades of the Transformer. A `leak` of 0 rectifies, as ReRoPE does:
+    what is farther stands at w. Leaky ReRoPE has a leak of 1 / k, as little as lets the prompt end within
+    what training saw. `window` w in tokens. Raises WarpError.
+    """
+
+    window: int
+    leak: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_whole("window", self.window, 1)
+        if not 0 <= self.leak <= 1:
+            raise WarpError("leak", self.leak, "must be from 0 to 1")
+
+    def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
+        """The neighbours, and those whose steps shrink."""
+        near = Piece(queries.double(), keys.double())
+        kept = self.window * (1 - self.leak)
+        return near, Piece(near.queries * self.leak + kept, near.keys * self.leak, nearest=self.window)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from positional.attention import Rotation, attend
 from positional.masks import visible
 from positional.profile import Pairing, Profile
 from positional.warped_attention import last_weights, warped_attention
-from positional.warps import Plain, Scaled, SelfExtend, String, Warp, displacement
+from positional.warps import Plain, Rerope, Scaled, SelfExtend, String, Warp, displacement
 
 HEADS, KV_HEADS, WIDTH = 4, 2, 8
 PLAIN: tuple[Warp, ...] = (Plain(),) * HEADS
@@ -20,6 +20,8 @@ WARPS: dict[str, tuple[Warp, ...]] = {
     "plain": PLAIN,
     "string": (String(shift=11, window=3),) * HEADS,
     "self_extend": (SelfExtend(group=3, window=7),) * HEADS,
+    "rectified": (Rerope(window=7),) * HEADS,
+    "leaky": (Rerope(window=7, leak=0.25),) * HEADS,
     "ms_poe": tuple(Scaled(ratio) for ratio in (1.2, 1.8, 1.4, 1.6)),
     "all at once": (Plain(), String(shift=11, window=3), SelfExtend(group=3, window=7), Scaled(1.5)),
 }

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from positional.warps import (
     Plain,
+    Rerope,
     Scaled,
     SelfExtend,
     String,
@@ -16,6 +17,7 @@ from positional.warps import (
     WarpError,
     displacement,
     ms_poe,
+    pair_displacement,
     position_awareness,
 )
 
@@ -84,6 +86,29 @@ def test_self_extend_changes_prompts_inside_the_window_too() -> None:
         SelfExtend.at(8000, 1024)
 
 
+def test_rerope_keeps_neighbours_and_shortens_what_is_beyond() -> None:
+    # The lesson's example: within 4 tokens 3 stays 3; halved beyond, 10 becomes 7; rectified, 4.
+    assert last_row(Rerope(window=4, leak=0.5), 11) == [7, 6.5, 6, 5.5, 5, 4.5, 4, 3, 2, 1, 0]
+    assert last_row(Rerope(window=4), 11) == [4, 4, 4, 4, 4, 4, 4, 3, 2, 1, 0]
+
+
+@given(st.integers(0, 10_000), st.integers(1, 64), st.integers(1, 64))
+def test_a_leak_is_position_interpolation_beyond_the_window(distance: int, window: int, factor: int) -> None:
+    leaky = pair_displacement(Rerope(window, 1 / factor), torch.tensor(distance), torch.tensor(0))
+    expected = distance if distance < window else window + (distance - window) / factor
+    assert leaky.item() == pytest.approx(expected, abs=1e-9)
+    full = pair_displacement(Rerope(window, leak=1.0), torch.tensor(distance), torch.tensor(0))
+    assert full.item() == distance
+
+
+def test_no_warp_but_a_plain_one_adds_up() -> None:
+    """What stands between two tokens and a third is not what stands between the first and the third."""
+    whole, half = torch.tensor(20), torch.tensor(10)
+    for warp in (String(9, 3), SelfExtend(3, 4), Rerope(4, 0.5)):
+        twice = pair_displacement(warp, whole, half) + pair_displacement(warp, half, torch.tensor(0))
+        assert pair_displacement(warp, whole, torch.tensor(0)) != twice
+
+
 def test_scaled_divides_distances() -> None:
     assert last_row(Scaled(1.0), 7) == [6, 5, 4, 3, 2, 1, 0]
     assert last_row(Scaled(2.0), 7) == [3, 2.5, 2, 1.5, 1, 0.5, 0]
@@ -103,7 +128,7 @@ def test_awareness_is_the_share_of_keys_far_above_the_mean() -> None:
     assert position_awareness(on_the_threshold[None]).tolist() == pytest.approx([1 / 6])
 
 
-@pytest.mark.parametrize("warp", [Plain(), String(9, 3), SelfExtend(3, 4), Scaled(1.8)])
+@pytest.mark.parametrize("warp", [Plain(), String(9, 3), SelfExtend(3, 4), Rerope(4, 0.5), Scaled(1.8)])
 def test_neighbours_stay_in_order_and_a_token_stands_at_itself(warp: Warp) -> None:
     pairs = table(warp, 40)
     assert pairs.diagonal().eq(0).all()
@@ -117,6 +142,8 @@ def test_neighbours_stay_in_order_and_a_token_stands_at_itself(warp: Warp) -> No
         (lambda: String(3, 3), "shift"),
         (lambda: SelfExtend(0, 4), "group"),
         (lambda: SelfExtend(2, 0), "window"),
+        (lambda: Rerope(0), "window"),
+        (lambda: Rerope(4, 1.5), "leak"),
         (lambda: Scaled(0.0), "ratio"),
     ],
 )
