@@ -51,27 +51,44 @@ class Likelihood:
         )
 
 
-async def likelihood(
-    client: httpx.AsyncClient, url: str, body: Mapping[str, Any], answer_ids: Sequence[int], lead: int = 0
-) -> Likelihood:
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The tokens of one answer to force, of which the first `lead` only lead in to it."""
+
+    ids: tuple[int, ...]
+    lead: int
+
+    @property
+    def counted(self) -> int:
+        """Tokens whose log-probability counts."""
+        return len(self.ids) - self.lead
+
+
+async def likelihood(client: httpx.AsyncClient, url: str, body: Mapping[str, Any], gold: Gold) -> Likelihood:
     """How likely the chat completion that `body` asks the server at `url` for starts with an answer.
 
-    `answer_ids`: of `answer_ids`. `lead`: how many of them count for nothing, see `lead_tokens`. Raises
-    LikelihoodError where the request is refused or the server does not force tokens, and httpx's errors.
+    Raises LikelihoodError where the request is refused or the server does not force tokens, and httpx's
+    errors.
     """
-    asked = {**body, **force(answer_ids), "logprobs": True}
+    asked = {**body, **force(gold.ids), "logprobs": True}
     response = await client.post(f"{url}/v1/chat/completions", json=asked)
     if response.status_code != 200:
         raise LikelihoodError(f"{response.status_code}: {response.text}")
     content: dict[str, Any] = response.json()
     emitted = content["choices"][0]["token_ids"]
-    if emitted != list(answer_ids):
+    if emitted != list(gold.ids):
         raise LikelihoodError(
-            f"the server emitted {emitted}, not {list(answer_ids)}: it must run with "
+            f"the server emitted {emitted}, not {list(gold.ids)}: it must run with "
             f"--logits-processors {PROCESSOR}"
         )
     found = Likelihood.read(content)
-    return replace(found, logprobs=found.logprobs[lead:])
+    return replace(found, logprobs=found.logprobs[gold.lead :])
+
+
+def golds(tokenizer: Any, messages: Sequence[Message], lead_in: str, told: Sequence[str]) -> list[Gold]:
+    """What to force for each of several answers, told behind the same lead-in; errors as `answer_ids`'."""
+    found = [answer_ids(tokenizer, messages, text) for text in told]
+    return [Gold(tuple(ids), lead_tokens(tokenizer, messages, lead_in, ids)) for ids in found]
 
 
 def answer_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:

@@ -2,7 +2,8 @@
 
 `single`, `multi_key` and `multi_value` follow RULER's definitions: one key with one value; one of several
 keys with a value each; one key with several values, all asked for. `indirect` follows NoLiMa's: question and
-sentence share no content word. All words are the project's own.
+sentence share no content word, as where one tells of a trumpet and the other asks about a musical instrument;
+like sentences tell of other kinds of things. All words are the project's own.
 """
 
 import random
@@ -14,7 +15,7 @@ from server.pools.pool import Family, Pool
 NeedleKind = Literal["single", "multi_key", "multi_value", "indirect"]
 MULTI_KEYS = (4, 10)
 MULTI_VALUES = 4
-INDIRECT_DISTRACTORS = (0, 3)
+INDIRECT_THINGS = (4, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,15 @@ def needles(pool: Pool, kind: NeedleKind, draw: random.Random) -> Needles:
 
 
 def _indirect(pool: Pool, draw: random.Random) -> Needles:
-    facts = draw.sample(pool.facts, 1 + draw.randint(*INDIRECT_DISTRACTORS))
-    names = draw.sample(pool.names, len(facts))
-    sentences = tuple(fact.told.format(name=name) + "." for fact, name in zip(facts, names, strict=True))
-    asked = facts[0].asked
-    lead_in = f"The one {asked[0].lower()}{asked[1:].rstrip('?')} is"
-    return Needles(sentences, sentences[:1], asked, (names[0],), lead_in)
+    tag = draw.choice(pool.tags)
+    kinds = draw.sample(list(pool.things), draw.randint(*INDIRECT_THINGS))
+    values = draw.sample(tag.values, len(kinds))
+    sentences = tuple(
+        tag.told.format(thing=draw.choice(pool.things[kind]), value=value) + "."
+        for kind, value in zip(kinds, values, strict=True)
+    )
+    asked, lead_in = (text.format(kind=kinds[0]) for text in (tag.asked, tag.lead_in))
+    return Needles(sentences, sentences[:1], asked, (str(values[0]),), lead_in)
 
 
 def _single(pool: Pool, draw: random.Random) -> Needles:

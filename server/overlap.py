@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
-from server.pools.pool import Pool
+from server.pools.pool import Family, Pool, Tag
 from server.samples import POOLS, Split
 
 _SHOWN = 5
@@ -31,7 +31,7 @@ class OverlapError(Exception):
 
 
 def check_disjoint(first: SampleSet, second: SampleSet) -> None:
-    """Raises OverlapError where two sets share split and seed, books, names, templates or values."""
+    """Raises OverlapError where two sets share split and seed, books, names, templates, values or things."""
     shared = overlap(POOLS[first.split], POOLS[second.split])
     if first == second:
         shared = {"split and seed": (f"{first.split} {first.seed}",), **shared}
@@ -58,12 +58,13 @@ def _parts(pool: Pool) -> dict[str, frozenset[str]]:
         "names": frozenset(word.casefold() for name in names for word in name.split()),
         "templates": frozenset(_templates(pool)),
         "values": frozenset(value.casefold() for value in _words(pool)),
+        "things": frozenset(chain(pool.things, *pool.things.values())),
     }
 
 
 def _templates(pool: Pool) -> Iterator[str]:
-    for fact in pool.facts:
-        yield from (fact.told, fact.asked)
+    for tag in pool.tags:
+        yield from (tag.told, tag.asked, tag.lead_in)
     for family in pool.families:
         yield from (family.told, family.asked, family.asked_for_all)
     for subject in pool.subjects:
@@ -82,7 +83,8 @@ def _words(pool: Pool) -> Iterator[str]:
 
 
 def _ranges(pool: Pool) -> set[range]:
-    return {family.values for family in pool.families if isinstance(family.values, range)}
+    given: list[Family | Tag] = [*pool.families, *pool.tags]
+    return {one.values for one in given if isinstance(one.values, range)}
 
 
 def _listed(found: tuple[str, ...]) -> str:

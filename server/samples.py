@@ -54,9 +54,9 @@ class Sample:
     depth: float
 
     @property
-    def told(self) -> str:
-        """The answer behind its lead-in."""
-        return f"{self.lead_in} {self.answer}" if self.lead_in else self.answer
+    def told(self) -> tuple[str, ...]:
+        """Each of `answers` behind the lead-in."""
+        return tuple(f"{self.lead_in} {answer}".lstrip() for answer in self.answers)
 
 
 def sample(

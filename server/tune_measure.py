@@ -10,7 +10,7 @@ import httpx
 
 from positional.qgpm import QGPMConfig
 from server.evidence import evidence_overrides
-from server.likelihood import answer_ids, lead_tokens, likelihood
+from server.likelihood import Gold, golds, likelihood
 from server.samples import KINDS, Sample, Split, sample
 from server.tune_search import BlockGain
 
@@ -19,11 +19,10 @@ SPLIT: Split = "tuning"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One sample of every kind, its answer's tokens, how many lead in to it, and how likely it is plainly."""
+    """One sample of every kind, its answers to force, and how likely they are plainly."""
 
     samples: tuple[Sample, ...]
-    answers: tuple[list[int], ...]
-    leads: tuple[int, ...]
+    golds: tuple[list[Gold], ...]
     plain: tuple[float, ...]
 
 
@@ -40,12 +39,11 @@ class Asked:
         """The tokens of a text that stands alone."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    async def logprob(
-        self, asked: Sample, answer: Sequence[int], lead: int, qgpm: Mapping[str, Any] | bool
-    ) -> float:
-        """The log-probability of an answer (nats) behind its lead-in, under the field `qgpm`."""
+    async def logprob(self, asked: Sample, golds: Sequence[Gold], qgpm: Mapping[str, Any] | bool) -> float:
+        """The mean log-probability of the answers (nats), each behind its lead-in, under the field `qgpm`."""
         body = {"model": self.model, "messages": messages(asked), "qgpm": qgpm}
-        return (await likelihood(self.client, self.url, body, answer, lead)).total
+        # One after another: all but the first find the prompt's blocks.
+        return fmean([(await likelihood(self.client, self.url, body, gold)).total for gold in golds])
 
 
 @dataclass(slots=True)
@@ -74,12 +72,7 @@ class Measure:
         )
         logprobs = await asyncio.gather(
             *(
-                self.asked.logprob(
-                    block.samples[index],
-                    block.answers[index],
-                    block.leads[index],
-                    make(block.samples[index]),
-                )
+                self.asked.logprob(block.samples[index], block.golds[index], make(block.samples[index]))
                 for index in order
                 for make in fields
             )
@@ -103,18 +96,11 @@ class Measure:
             )
             for index, kind in enumerate(KINDS)
         )
-        answers = tuple(answer_ids(self.asked.tokenizer, messages(one), one.told) for one in samples)
-        leads = tuple(
-            lead_tokens(self.asked.tokenizer, messages(one), one.lead_in, ids)
-            for one, ids in zip(samples, answers, strict=True)
-        )
+        found = tuple(golds(self.asked.tokenizer, messages(one), one.lead_in, one.told) for one in samples)
         plain = await asyncio.gather(
-            *(
-                self.asked.logprob(one, ids, lead, False)
-                for one, ids, lead in zip(samples, answers, leads, strict=True)
-            )
+            *(self.asked.logprob(one, forced, False) for one, forced in zip(samples, found, strict=True))
         )
-        return Block(samples, answers, leads, tuple(plain))
+        return Block(samples, found, tuple(plain))
 
 
 def messages(asked: Sample) -> list[dict[str, str]]:

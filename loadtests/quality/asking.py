@@ -1,8 +1,9 @@
-"""One sample by one method, over HTTP: a greedy answer, then the gold answer forced under the same prompt."""
+"""One sample by one method, over HTTP: a greedy answer, then the gold ones, forced under the same prompt."""
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import httpx
 from loadtests.quality.grading import share_found
 from loadtests.quality.methods import METHODS, QGPM
 from loadtests.quality.observations import Key, Observation
-from server.likelihood import LikelihoodError, answer_ids, lead_tokens, likelihood
+from server.likelihood import LikelihoodError, golds, likelihood
 from server.samples import Sample
 
 ANSWER_TOKENS = 40
@@ -30,7 +31,7 @@ class Asker:
     tokenizer: Any
 
     async def observe(self, sample: Sample, key: Key) -> Observation | None:
-        """Asks twice; the second request finds the first one's blocks.
+        """The greedy answer, and the mean log-probability of the gold ones.
 
         None where the method needs evidence and the sample has none. Raises LikelihoodError, naming the
         sample, where the server refuses, and httpx's errors.
@@ -40,12 +41,12 @@ class Asker:
             return None
         started = time.perf_counter()
         body = {"model": self.model, **method.body(sample)}
-        gold = answer_ids(self.tokenizer, body["messages"], sample.told)
-        lead = lead_tokens(self.tokenizer, body["messages"], sample.lead_in, gold)
+        forced = golds(self.tokenizer, body["messages"], sample.lead_in, sample.told)
         greedy = await self._post("/v1/chat/completions", {**body, **_GREEDY}, key)
         output: str = greedy["choices"][0]["message"]["content"] or ""
-        found = await likelihood(self.client, self.url, body, gold, lead)
-        record = (await self.client.get(f"{self.url}/v1/requests/{found.request_id}")).json()
+        # One after another: all find the first request's blocks.
+        found = [await likelihood(self.client, self.url, body, gold) for gold in forced]
+        record = (await self.client.get(f"{self.url}/v1/requests/{found[0].request_id}")).json()
         seconds = time.perf_counter() - started
         rank = await self._evidence_rank(sample, body, key) if key.method == QGPM else None
         return Observation(
@@ -54,12 +55,12 @@ class Asker:
             number=key.number,
             depth=sample.depth,
             method=key.method,
-            logprob=found.total,
-            tokens=len(gold) - lead,
+            logprob=fmean(likelihood.total for likelihood in found),
+            tokens=sum(gold.counted for gold in forced),
             correct=share_found(output, sample.answers),
             output=output[:SHOWN],
-            prompt_tokens=found.prompt_tokens,
-            cached_tokens=found.cached_tokens,
+            prompt_tokens=found[0].prompt_tokens,
+            cached_tokens=found[0].cached_tokens,
             mode=record["mode"],
             reason=record.get("reason"),
             evidence_rank=rank,

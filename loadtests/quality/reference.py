@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self
 
 import torch
@@ -16,7 +17,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM, AutoTokenizer
 from loadtests.quality.warping import ATTENTION, Method, UnwarpableError, Warping, attend
 from positional.profile import ProfileError
 from positional.rule import ModelRope
-from server.likelihood import Message
+from server.likelihood import Gold, Message
 
 # Enough for a wrong pairing or an unrotated layer to change logits by much more than the noise of bfloat16.
 PROBE_TOKENS, PROBE_CHANGE = 64, 0.05
@@ -26,7 +27,8 @@ PROBE_TOKENS, PROBE_CHANGE = 64, 0.05
 class Answer:
     """What a method makes of one prompt.
 
-    `logprob`: of the gold answer, forced, in nats, summed over its tokens; `text`: the greedy answer.
+    `logprob`: of a gold answer, forced, in nats, summed over its tokens, the mean over several; `text`: the
+    greedy answer.
     """
 
     logprob: float
@@ -71,32 +73,31 @@ class Reference:
     def observe(
         self,
         messages: Sequence[Message],
-        answer_ids: Sequence[int],
+        golds: Sequence[Gold],
         method: Method,
         max_tokens: int = 32,
-        lead: int = 0,
     ) -> Answer:
-        """How likely the answer is after a chat's messages, and what is answered greedily instead.
+        """How likely the answers are after a chat's messages, and what is answered greedily instead.
 
-        `answer_ids`: of `server.likelihood.answer_ids`, at least one; the first `lead` count for
-        nothing. Raises WarpError for a prompt that is too short or too long for the method.
+        `golds`: of `server.likelihood.golds`, at least one. Raises WarpError for a prompt that is too short
+        or too long for the method.
         """
         ids = self._prompt_ids(messages)
-        warping = self._warping(method, len(ids), len(ids) + max(max_tokens, len(answer_ids)))
+        warping = self._warping(
+            method, len(ids), len(ids) + max(max_tokens, *(len(gold.ids) for gold in golds))
+        )
         cache = DynamicCache(config=self.model.config)
         first = self._logits(ids, warping, cache, keep=1)
-        logprob = float(self._forced(first, answer_ids, warping, deepcopy(cache))[lead:].sum())
-        return Answer(logprob, self._greedy(first, max_tokens, warping, cache), len(ids))
+        logprobs = [float(self._forced(first, gold, warping, deepcopy(cache)).sum()) for gold in golds]
+        return Answer(fmean(logprobs), self._greedy(first, max_tokens, warping, cache), len(ids))
 
-    def _forced(
-        self, first: torch.Tensor, answer_ids: Sequence[int], warping: Warping, cache: DynamicCache
-    ) -> torch.Tensor:
-        """float [answer]: the log-probability of each token."""
+    def _forced(self, first: torch.Tensor, gold: Gold, warping: Warping, cache: DynamicCache) -> torch.Tensor:
+        """float [answer]: the log-probability of each token behind the lead-in."""
         logits = first
-        if before := answer_ids[:-1]:
+        if before := gold.ids[:-1]:
             logits = torch.cat((first, self._logits(before, warping, cache, keep=len(before))))
-        chosen = torch.tensor(answer_ids, device=logits.device)[:, None]
-        return logits.log_softmax(-1).gather(1, chosen)[:, 0]
+        chosen = torch.tensor(gold.ids, device=logits.device)[:, None]
+        return logits.log_softmax(-1).gather(1, chosen)[gold.lead :, 0]
 
     def _greedy(self, logits: torch.Tensor, max_tokens: int, warping: Warping, cache: DynamicCache) -> str:
         tokens: list[int] = []

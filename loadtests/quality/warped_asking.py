@@ -12,7 +12,7 @@ from loadtests.quality.observations import REFERENCE, Key, Observation
 from loadtests.quality.reference import Reference
 from loadtests.quality.warping import Baseline
 from positional.warps import WarpError
-from server.likelihood import answer_ids, lead_tokens
+from server.likelihood import golds
 from server.samples import Sample
 
 
@@ -26,13 +26,10 @@ class WarpedAsker:
         """None where the prompt's length does not suit the method."""
         started = time.perf_counter()
         messages = chat(sample)
-        gold = answer_ids(self.reference.tokenizer, messages, sample.told)
-        lead = lead_tokens(self.reference.tokenizer, messages, sample.lead_in, gold)
+        forced = golds(self.reference.tokenizer, messages, sample.lead_in, sample.told)
         method = cast(Baseline, key.method)
         try:
-            answer = await asyncio.to_thread(
-                self.reference.observe, messages, gold, method, ANSWER_TOKENS, lead
-            )
+            answer = await asyncio.to_thread(self.reference.observe, messages, forced, method, ANSWER_TOKENS)
         except WarpError:
             return None
         return Observation(
@@ -42,7 +39,7 @@ class WarpedAsker:
             depth=sample.depth,
             method=key.method,
             logprob=answer.logprob,
-            tokens=len(gold) - lead,
+            tokens=sum(gold.counted for gold in forced),
             correct=share_found(answer.text, sample.answers),
             output=answer.text[:SHOWN],
             prompt_tokens=answer.prompt_tokens,

@@ -1,6 +1,6 @@
 """The calibration split: what `ropeway calibrate` chooses heads by."""
 
-from server.pools.pool import Fact, Family, Pool, Relation, Subject
+from server.pools.pool import Family, Pool, Relation, Subject, Tag
 
 # Words read best with many on a line.
 # fmt: off
@@ -11,29 +11,27 @@ NAMES = (
     "Amalia", "Bertrand", "Cosima", "Dmitri", "Elke", "Farouk", "Greta", "Hamish", "Ingrid", "Jorge",
     "Katinka", "Lorenzo", "Mirela", "Nikhil", "Odette", "Pavel", "Quentin", "Rosalind", "Sanjay", "Tamsin",
 )
-FACTS = (
-    Fact("{name} swept the cut hair off the floor and rinsed the combs", "Who works as a barber?"),
-    Fact("{name} kneaded dough from two in the morning until the ovens were full", "Who works as a baker?"),
-    Fact("{name} looked at the swollen gum and reached for the drill", "Who works as a dentist?"),
-    Fact(
-        "{name} slid the ladder back on the red engine and coiled the hoses",
-        "Who works as a firefighter?",
+THINGS = {
+    "fruit": ("banana", "mango"), "flower": ("tulip", "daisy"), "fish": ("salmon", "trout"),
+    "medicine": ("aspirin", "penicillin"), "tree": ("oak", "maple"), "aircraft": ("helicopter", "glider"),
+    "piece of jewelry": ("necklace", "bracelet"), "farm animal": ("cow", "pig"),
+    "spice": ("cinnamon", "pepper"), "piece of headgear": ("helmet", "turban"), "toy": ("doll", "kite"),
+    "piece of sports equipment": ("racket", "skateboard"), "fabric": ("silk", "cotton"),
+    "baked good": ("pie", "cake"), "building": ("castle", "hotel"), "sea animal": ("whale", "octopus"),
+}
+TAGS = (
+    Tag(
+        "The {thing} is marked {value}",
+        "What is the number on the {kind}?",
+        "The number on the {kind} is",
+        range(1000, 10_000),
     ),
-    Fact("{name} wound the mainspring and set the tiny hands to noon", "Who works as a watchmaker?"),
-    Fact("{name} hammered the glowing horseshoe on the anvil", "Who works as a blacksmith?"),
-    Fact("{name} dimmed the cabin lights and began the descent to the runway", "Who works as a pilot?"),
-    Fact("{name} pulled the heavy nets over the side before the tide turned", "Who works as a fisherman?"),
-    Fact("{name} graded thirty essays and rubbed the chalk off the blackboard", "Who works as a teacher?"),
-    Fact("{name} pinned the hem and took the measure of both sleeves", "Who works as a tailor?"),
-    Fact("{name} smoked the hives and lifted out the dripping combs", "Who works as a beekeeper?"),
-    Fact(
-        "{name} stamped the return date and put the volumes back on the shelves",
-        "Who works as a librarian?",
+    Tag(
+        "The {thing} costs {value}",
+        "What is the price of the {kind}?",
+        "The price of the {kind} is",
+        range(1000, 10_000),
     ),
-    Fact("{name} fixed the leaking tap and cleared the blocked drain", "Who works as a plumber?"),
-    Fact("{name} pruned the roses and raked the leaves off the lawn", "Who works as a gardener?"),
-    Fact("{name} pushed letters through every door on the street", "Who works as a mail carrier?"),
-    Fact("{name} vaccinated the puppies and bandaged the paw of a cat", "Who works as a veterinarian?"),
 )
 FAMILIES = (
     Family(
@@ -92,4 +90,4 @@ PEOPLE = Subject(
 )
 # fmt: on
 
-POOL = Pool(books=BOOKS, names=NAMES, facts=FACTS, families=FAMILIES, subjects=(PEOPLE,))
+POOL = Pool(books=BOOKS, names=NAMES, things=THINGS, tags=TAGS, families=FAMILIES, subjects=(PEOPLE,))

@@ -1,14 +1,20 @@
 """What the samples of one split are made of."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A sentence about `{name}`, without its stop, and a question that it answers in other words."""
+class Tag:
+    """A sentence that gives a `{thing}` a `{value}`, without its stop; question and lead-in name a `{kind}`.
+
+    The sentence shares no content word with the other two.
+    """
 
     told: str
     asked: str
+    lead_in: str
+    values: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +47,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The books, names and templates of a split; it shares none with another split."""
+    """The books, names and templates of a split; it shares none with another split.
+
+    `things`: by what kind of thing they are.
+    """
 
     books: tuple[str, ...]
     names: tuple[str, ...]
-    facts: tuple[Fact, ...]
+    things: Mapping[str, tuple[str, ...]]
+    tags: tuple[Tag, ...]
     families: tuple[Family, ...]
     subjects: tuple[Subject, ...]

@@ -1,6 +1,6 @@
 """The tuning split: what `ropeway tune` searches QGPM's defaults on."""
 
-from server.pools.pool import Fact, Family, Pool, Relation, Subject
+from server.pools.pool import Family, Pool, Relation, Subject, Tag
 
 # Words read best with many on a line.
 # fmt: off
@@ -13,43 +13,28 @@ NAMES = (
     "Alonso", "Brunhild", "Edwige", "Henrike", "Ludovic", "Marguerite", "Piers", "Rashid", "Solveig",
     "Theresa", "Viggo", "Yolanda",
 )
-FACTS = (
-    Fact(
-        "{name} came home with chalk on both hands and sore forearms from the wall",
-        "Who likes climbing?",
+THINGS = {
+    "musical instrument": ("piano", "trumpet"), "vegetable": ("carrot", "cabbage"),
+    "vehicle": ("truck", "bus"), "tool": ("hammer", "wrench"), "gemstone": ("ruby", "emerald"),
+    "piece of clothing": ("shirt", "jacket"), "piece of furniture": ("chair", "sofa"),
+    "insect": ("beetle", "mosquito"), "bird": ("parrot", "owl"), "hot drink": ("coffee", "tea"),
+    "weapon": ("pistol", "rifle"), "boat": ("canoe", "yacht"), "metal": ("copper", "zinc"),
+    "light": ("candle", "lantern"), "kitchen appliance": ("toaster", "freezer"),
+    "reptile": ("crocodile", "lizard"),
+}
+TAGS = (
+    Tag(
+        "The {thing} has the label {value}",
+        "What is the number of the {kind}?",
+        "The number of the {kind} is",
+        range(10_000, 100_000),
     ),
-    Fact("{name} tuned all four strings and rubbed rosin on the bow", "Who likes playing the violin?"),
-    Fact("{name} lost a bishop and then resigned after the queen was trapped", "Who likes playing chess?"),
-    Fact(
-        "{name} waited in the reeds with binoculars for the herons to return",
-        "Who likes watching birds?",
+    Tag(
+        "The {thing} was bought for {value}",
+        "What is the worth of the {kind}?",
+        "The worth of the {kind} is",
+        range(10_000, 100_000),
     ),
-    Fact("{name} polished the mirror and found the rings of Saturn after midnight", "Who likes astronomy?"),
-    Fact("{name} put the kiln at nine hundred degrees and glazed the bowls", "Who likes making pottery?"),
-    Fact("{name} cast on eighty stitches and finished the second sock", "Who likes knitting?"),
-    Fact("{name} checked the air in the tank and sank slowly past the reef", "Who likes diving?"),
-    Fact("{name} waxed both boards and took the first lift up to the snow", "Who likes skiing?"),
-    Fact("{name} mixed ochre with linseed oil and stretched a new canvas", "Who likes painting?"),
-    Fact("{name} patched the inner tube and oiled the chain before the long ride", "Who likes cycling?"),
-    Fact("{name} saddled the mare and cleaned her hooves", "Who likes horses?"),
-    Fact("{name} learned the steps of the tango in front of the tall mirror", "Who likes dancing?"),
-    Fact("{name} hoisted the jib as soon as the wind came round", "Who likes sailing?"),
-    Fact(
-        "{name} hinged a misprinted penny red into the last page of the album",
-        "Who likes collecting stamps?",
-    ),
-    Fact("{name} folded the paper crane forty times until the wings lay flat", "Who likes origami?"),
-    Fact("{name} ran through the scales on the black and white keys", "Who likes playing the piano?"),
-    Fact("{name} laced the boots and followed the red marks to the summit", "Who likes hiking?"),
-    Fact("{name} pitched the tent by the lake and lit the little stove", "Who likes camping?"),
-    Fact(
-        "{name} lowered the needle into the groove and put the sleeve back on the pile",
-        "Who likes listening to records?",
-    ),
-    Fact("{name} simmered the stock for a day and tasted the sauce once more", "Who likes cooking?"),
-    Fact("{name} guessed the last clue down and laid the pencil aside", "Who likes crossword puzzles?"),
-    Fact("{name} rode the swell until the board hit sand", "Who likes surfing?"),
-    Fact("{name} bowed to the opponent and threw him on the mat", "Who likes judo?"),
 )
 FAMILIES = (
     Family(
@@ -174,4 +159,4 @@ PEOPLE = Subject(
 )
 # fmt: on
 
-POOL = Pool(books=BOOKS, names=NAMES, facts=FACTS, families=FAMILIES, subjects=(PEOPLE,))
+POOL = Pool(books=BOOKS, names=NAMES, things=THINGS, tags=TAGS, families=FAMILIES, subjects=(PEOPLE,))

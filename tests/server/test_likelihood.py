@@ -6,7 +6,7 @@ import httpx
 import pytest
 from transformers import AutoTokenizer
 
-from server.likelihood import LikelihoodError, answer_ids, lead_tokens, likelihood
+from server.likelihood import Gold, LikelihoodError, answer_ids, golds, lead_tokens, likelihood
 from tests.support.checkpoints import make
 
 MESSAGES = [{"role": "user", "content": "Read.\n\nNadia keeps the key.\n\nQuestion: Who keeps the key?"}]
@@ -61,6 +61,16 @@ def test_an_answer_that_shares_a_token_with_the_template_is_refused(
         answer_ids(tokenizer, MESSAGES, "lin")
 
 
+def test_each_of_several_answers_is_told_behind_the_lead_in(tokenizer: Any) -> None:
+    one, other = golds(
+        tokenizer, MESSAGES, "The key is kept by", ["The key is kept by Nadia", "The key is kept by me"]
+    )
+    assert one.lead == other.lead > 0
+    assert tokenizer.decode(one.ids[one.lead :]) == " Nadia"
+    assert tokenizer.decode(other.ids[other.lead :]) == " me"
+    assert one.counted == len(one.ids) - one.lead
+
+
 def test_the_tokens_of_a_lead_in_are_counted_in_its_place(tokenizer: Any) -> None:
     ids = answer_ids(tokenizer, MESSAGES, "The key is kept by Nadia")
 
@@ -88,7 +98,7 @@ def response(token_ids: list[int]) -> dict[str, Any]:
 
 async def test_the_log_probability_of_an_answer_is_the_sum_of_its_tokens() -> None:
     async with answering(200, response([5, 6, 7])) as client:
-        found = await likelihood(client, "http://server", {"messages": MESSAGES}, [5, 6, 7])
+        found = await likelihood(client, "http://server", {"messages": MESSAGES}, Gold((5, 6, 7), 0))
     assert found.logprobs == (-0.5, -1.0, -1.5)
     assert found.total == -3.0
     assert (found.request_id, found.prompt_tokens, found.cached_tokens) == ("chatcmpl-1", 70, 64)
@@ -96,17 +106,17 @@ async def test_the_log_probability_of_an_answer_is_the_sum_of_its_tokens() -> No
 
 async def test_a_lead_in_is_forced_and_counts_for_nothing() -> None:
     async with answering(200, response([5, 6, 7])) as client:
-        found = await likelihood(client, "http://server", {"messages": MESSAGES}, [5, 6, 7], lead=2)
+        found = await likelihood(client, "http://server", {"messages": MESSAGES}, Gold((5, 6, 7), 2))
     assert found.logprobs == (-1.5,)
 
 
 async def test_a_server_that_does_not_force_tokens_is_found_out() -> None:
     async with answering(200, response([5, 6, 8])) as client:
         with pytest.raises(LikelihoodError, match="--logits-processors"):
-            await likelihood(client, "http://server", {"messages": MESSAGES}, [5, 6, 7])
+            await likelihood(client, "http://server", {"messages": MESSAGES}, Gold((5, 6, 7), 0))
 
 
 async def test_a_refusal_says_what_the_server_said() -> None:
     async with answering(400, {"error": {"message": "qgpm.k_sharp must be whole"}}) as client:
         with pytest.raises(LikelihoodError, match=r"400.*k_sharp"):
-            await likelihood(client, "http://server", {"messages": MESSAGES}, [5])
+            await likelihood(client, "http://server", {"messages": MESSAGES}, Gold((5,), 0))

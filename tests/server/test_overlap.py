@@ -4,7 +4,7 @@ from itertools import combinations
 import pytest
 
 from server.overlap import OverlapError, SampleSet, check_disjoint, overlap
-from server.pools.pool import Fact, Pool
+from server.pools.pool import Pool, Tag
 from server.samples import POOLS, SPLITS, Split
 
 
@@ -19,7 +19,15 @@ def test_a_set_overlaps_itself_in_everything(split: Split) -> None:
     with pytest.raises(OverlapError) as caught:
         check_disjoint(SampleSet(split, 3), SampleSet(split, 3))
 
-    assert set(caught.value.shared) == {"split and seed", "books", "names", "templates", "values", "numbers"}
+    assert set(caught.value.shared) == {
+        "split and seed",
+        "books",
+        "names",
+        "templates",
+        "values",
+        "things",
+        "numbers",
+    }
     assert f"{split} 3" in str(caught.value)
 
 
@@ -45,7 +53,12 @@ def test_what_overlaps_is_listed_and_the_rest_counted() -> None:
         ({"names": ("MAUD",)}, "names", "maud"),
         # The first name of somebody in a paragraph.
         ({"names": ("Freya",)}, "names", "freya"),
-        ({"facts": (Fact("{name} slept", "Who likes surfing?"),)}, "templates", "Who likes surfing?"),
+        (
+            {"tags": (Tag("A {thing} has {value}", "What is the worth of the {kind}?", "It is", range(9)),)},
+            "templates",
+            "What is the worth of the {kind}?",
+        ),
+        ({"things": {"pastry": ("Strudel", "owl")}}, "things", "owl"),
         (
             {"families": (dataclasses.replace(POOLS["calibration"].families[0], values=("otter",)),)},
             "values",

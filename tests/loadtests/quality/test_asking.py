@@ -58,7 +58,7 @@ class Answers:
 
 def answers(tokenizer: Any, status: int = 200) -> Answers:
     chat = [{"role": "user", "content": small_sample().messages[0][1]}]
-    return Answers(answer_ids(tokenizer, chat, small_sample().told), status)
+    return Answers(answer_ids(tokenizer, chat, small_sample().told[0]), status)
 
 
 async def test_an_observation_holds_both_answers_and_what_the_server_did(tokenizer: Any) -> None:
@@ -83,6 +83,17 @@ async def test_the_greedy_and_the_forced_answer_are_of_one_prompt(tokenizer: Any
     shared = ("model", "messages", "qgpm", "temperature")
     assert {name: greedy[name] for name in shared} == {name: forced[name] for name in shared}
     assert greedy["temperature"] == 0
+
+
+async def test_each_of_several_answers_is_forced_alone(tokenizer: Any) -> None:
+    server = answers(tokenizer)
+    sample = small_sample(answers=("4711", "4711"))
+    found = await server.asker(tokenizer).observe(sample, Key("multi_value", 500, "plain", 0))
+    alone = await server.asker(tokenizer).observe(small_sample(), Key("single", 500, "plain", 0))
+    assert found is not None
+    assert alone is not None
+    assert (found.tokens, found.logprob) == (2 * alone.tokens, alone.logprob)
+    assert sum("vllm_xargs" in body for _, body in server.asked) == 3
 
 
 async def test_the_evidence_is_ranked_only_where_the_server_ranks(tokenizer: Any) -> None:

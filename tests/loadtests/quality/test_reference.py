@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 from loadtests.quality.reference import Reference
 from loadtests.quality.warping import BASELINES, Method, UnwarpableError
 from positional.warps import Plain, Scaled, SelfExtend, String, Warp, WarpError
-from server.likelihood import answer_ids
+from server.likelihood import Gold, answer_ids
 from tests.support.checkpoints import Architecture, make
 from tests.support.prose import document
 
@@ -35,7 +35,9 @@ def reference(folder: Path) -> Reference:
     return Reference.load(folder)
 
 
-def own_answer(folder: Path, reference: Reference, messages: Messages, gold: list[int]) -> tuple[float, str]:
+def own_answer(
+    folder: Path, reference: Reference, messages: Messages, gold: Sequence[int]
+) -> tuple[float, str]:
     """Log-probability and greedy answer of 8 tokens by transformers, without anything of ours."""
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     tokenizer = reference.tokenizer
@@ -43,14 +45,14 @@ def own_answer(folder: Path, reference: Reference, messages: Messages, gold: lis
         "input_ids"
     ]
     with torch.inference_mode():
-        logits = model(torch.cat((ids, torch.tensor([gold])), dim=1)).logits[0, ids.shape[1] - 1 : -1]
+        logits = model(torch.cat((ids, torch.tensor([list(gold)])), dim=1)).logits[0, ids.shape[1] - 1 : -1]
         answer = model.generate(ids, max_new_tokens=8, do_sample=False)[0, ids.shape[1] :]
     logprob = logits.log_softmax(-1).gather(1, torch.tensor(gold)[:, None]).sum()
     return float(logprob), tokenizer.decode(answer, skip_special_tokens=True)
 
 
-def gold_of(reference: Reference, messages: Messages, answer: str = "a quiet harbour") -> list[int]:
-    return answer_ids(reference.tokenizer, messages, answer)
+def gold_of(reference: Reference, messages: Messages, answer: str = "a quiet harbour") -> tuple[int, ...]:
+    return tuple(answer_ids(reference.tokenizer, messages, answer))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_plain_is_transformers_own_model(
     reference, messages = Reference.load(folder), chat(20)
     gold = gold_of(reference, messages)
     logprob, text = own_answer(folder, reference, messages, gold)
-    answer = reference.observe(messages, gold, "plain", max_tokens=8)
+    answer = reference.observe(messages, [Gold(gold, 0)], "plain", max_tokens=8)
     assert answer.logprob == pytest.approx(logprob, abs=1e-3)
     assert answer.text == text
 
@@ -72,7 +74,9 @@ def test_plain_is_transformers_own_model(
 def test_a_method_changes_the_answers_likelihood(reference: Reference, method: Method) -> None:
     messages = chat(40)
     gold = gold_of(reference, messages)
-    plain, warped = (reference.observe(messages, gold, name, max_tokens=1) for name in ("plain", method))
+    plain, warped = (
+        reference.observe(messages, [Gold(gold, 0)], name, max_tokens=1) for name in ("plain", method)
+    )
     assert plain.prompt_tokens == warped.prompt_tokens > 500
     assert abs(plain.logprob - warped.logprob) > 0.05
 
@@ -82,18 +86,19 @@ def test_the_greedy_answer_is_likelier_than_any_other_first_token(
     reference: Reference, method: Method
 ) -> None:
     messages = chat(40)
-    text = reference.observe(messages, [5], method, max_tokens=1).text
+    text = reference.observe(messages, [Gold((5,), 0)], method, max_tokens=1).text
     [best] = reference.tokenizer(text, add_special_tokens=False).input_ids
-    likeliest = reference.observe(messages, [best], method, max_tokens=1).logprob
+    likeliest = reference.observe(messages, [Gold((best,), 0)], method, max_tokens=1).logprob
     assert all(
-        reference.observe(messages, [token], method, max_tokens=1).logprob < likeliest for token in (5, 90)
+        reference.observe(messages, [Gold((token,), 0)], method, max_tokens=1).logprob < likeliest
+        for token in (5, 90)
     )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_answer_behind_a_cache_is_the_answer_in_one_forward(reference: Reference, method: Method) -> None:
     gold = gold_of(reference, chat(40))
-    answer = reference.observe(chat(40), gold, method, max_tokens=1)
+    answer = reference.observe(chat(40), [Gold(gold, 0)], method, max_tokens=1)
     ids = reference._prompt_ids(chat(40))
     warping = reference._warping(method, len(ids), len(ids) + len(gold))
     with torch.inference_mode():
@@ -101,6 +106,14 @@ def test_an_answer_behind_a_cache_is_the_answer_in_one_forward(reference: Refere
         logits = reference._logits([*ids, *gold], warping, None, keep=len(gold) + 1)[:-1]
     logprob = logits.log_softmax(-1).gather(1, torch.tensor(gold)[:, None]).sum()
     assert answer.logprob == pytest.approx(float(logprob), abs=1e-3)
+
+
+def test_several_answers_are_each_measured_behind_the_prompt(reference: Reference) -> None:
+    golds = [Gold((7, 8, 9), 0), Gold((7, 5), 1)]
+    one, other = (reference.observe(chat(40), [gold], "string", max_tokens=1).logprob for gold in golds)
+    assert reference.observe(chat(40), golds, "string", max_tokens=1).logprob == pytest.approx(
+        (one + other) / 2
+    )
 
 
 def test_ms_poe_orders_heads_by_what_the_prompts_last_token_reads(folder: Path, reference: Reference) -> None:
@@ -136,22 +149,22 @@ def test_hyperparameters_follow_the_prompt_and_the_window(reference: Reference) 
 def test_nothing_of_a_prompt_is_left_for_the_next(reference: Reference, method: Method) -> None:
     """Ms-PoE's own code keeps the heads' order on the module."""
     gold = gold_of(reference, chat(40))
-    first = reference.observe(chat(40), gold, method, max_tokens=2)
-    reference.observe(chat(50, seed=2), gold, method, max_tokens=2)
-    assert reference.observe(chat(40), gold, method, max_tokens=2) == first
+    first = reference.observe(chat(40), [Gold(gold, 0)], method, max_tokens=2)
+    reference.observe(chat(50, seed=2), [Gold(gold, 0)], method, max_tokens=2)
+    assert reference.observe(chat(40), [Gold(gold, 0)], method, max_tokens=2) == first
 
 
 def test_a_greedy_answer_ends_where_the_model_ends_it(folder: Path) -> None:
     reference, messages = Reference.load(folder), chat(40)
-    text = reference.observe(messages, [5], "string", max_tokens=6).text
+    text = reference.observe(messages, [Gold((5,), 0)], "string", max_tokens=6).text
     tokens = reference.tokenizer(text, add_special_tokens=False).input_ids
     reference.model.generation_config.eos_token_id = [tokens[0]]
-    assert reference.observe(messages, [5], "string", max_tokens=6).text == ""
+    assert reference.observe(messages, [Gold((5,), 0)], "string", max_tokens=6).text == ""
 
 
 def test_a_prompt_too_short_for_string_is_refused(reference: Reference) -> None:
     with pytest.raises(WarpError, match="shift: must exceed the window of 128 tokens"):
-        reference.observe(chat(2), [5], "string")
+        reference.observe(chat(2), [Gold((5,), 0)], "string")
 
 
 @pytest.mark.parametrize("architecture", ["gemma3", "cohere2", "exaone4", "glm4"])
