@@ -6,6 +6,7 @@ import sys
 MODULES = (
     "attention",
     "coordinates",
+    "encodings.registry",
     "evidence_count",
     "masks",
     "modulation",
