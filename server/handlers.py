@@ -88,11 +88,30 @@ async def gives_max_tokens(body: Body, raw_request: Request | None) -> bool:
     return limit is not None
 
 
+def keep_parts(body: Body) -> None:
+    """Make lists of the parts that could be read only once, so that the prompt does not lack what we read.
+
+    pydantic checks the parts of a message lazily where the message has a member of another type than vLLM
+    knows it by. Raises ValidationError for a part that is none, as rendering would.
+    """
+    for message in [] if isinstance(body, CompletionRequest) else body.messages:
+        if isinstance(message, dict) and not isinstance(message.get("content"), str | list | None):
+            message["content"] = list(message["content"])
+
+
 def read_source(body: Body) -> Source:
-    """Where the body's texts come from; each text part of a message counts as a message of its role."""
+    """Where the body's texts come from; each text part of a message counts as a message of its role.
+
+    After `keep_parts`. A message in the form of gpt-oss has no text that vLLM would keep.
+    """
     if isinstance(body, CompletionRequest):
         return Source()
-    messages = [(str(m["role"]), text) for m in body.messages for text in _texts(m)]
+    messages = [
+        (str(message["role"]), text)
+        for message in body.messages
+        if isinstance(message, dict)
+        for text in _texts(message)
+    ]
     return Source(tuple(messages), bool(body.continue_final_message))
 
 
@@ -141,6 +160,7 @@ async def _answer(
 ) -> Any:
     try:
         check_request_id(body)
+        keep_parts(body)
         fields = read_fields(body, engine.abilities)
         rope = read_rope(body, engine.rope)
     except RequestError:

@@ -9,7 +9,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
 from server.fields import QGPMFields
-from server.handlers import Body, read_fields
+from server.handlers import Body, keep_parts, read_fields
 from server.preparation import Abilities, refuse_forged
 from server.request_error import RequestError
 
@@ -25,6 +25,7 @@ def read_body(body: Mapping[str, Any]) -> Body:
     kind = ChatCompletionRequest if chat else CompletionRequest
     try:
         parsed: Body = kind.model_validate(body)
+        keep_parts(parsed)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         name = str(first["loc"][0]) if first["loc"] else "body"  # what follows names types, not fields
