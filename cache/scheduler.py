@@ -15,6 +15,7 @@ from vllm.v1.request import Request
 from cache import identity
 from cache.cache_meter import CacheMeter
 from cache.extra_args import FIRST, score_task_of
+from cache.parent import follow_parent
 from cache.pin import check_vllm_version
 from cache.relevance_output import RelevanceRunnerOutput
 from cache.settings import EngineSettings
@@ -38,6 +39,7 @@ class PositionalScheduling(Scheduler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         check_vllm_version()
         identity.install()
+        follow_parent()
         super().__init__(*args, **kwargs)
         EngineSettings.from_config(self.vllm_config.additional_config)
         if self.connector is not None:
