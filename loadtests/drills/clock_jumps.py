@@ -32,7 +32,7 @@ _THEIRS = ("vllm:time_to_first_token_seconds_sum", "vllm:e2e_request_latency_sec
 def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
     """Forwards and backwards by hours, in the middle of answers."""
     if (preload := library()) is None:
-        raise NotRunError("there is no libfaketime here, and no apt to take it from")
+        raise NotRunError("no libfaketime that works under this Python is to be had")
     with TemporaryDirectory() as folder:
         return _run(subject, FakedClock(preload, Path(folder)), say)
 

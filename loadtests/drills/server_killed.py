@@ -12,7 +12,7 @@ from server.child import Server
 
 def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
     """Its main process, as the kernel does that is out of memory; nobody tells the engine core."""
-    return Death(_main, (), status=None).run(subject, sizes, say)
+    return Death(_main, status=None).run(subject, sizes, say)
 
 
 def _main(server: Server) -> psutil.Process:

@@ -21,27 +21,25 @@ _STEP = {STEP_SECONDS: "0.004"}
 class Subject:
     """A model, the flags that every drill serves it with, and how near its log-probabilities must be.
 
-    `ranks`: over how many ranks its heads can be split. Always float32 and eager, so that a wrong answer
-    stands out from noise.
+    Always float32 and eager, so that a wrong answer stands out from noise.
     """
 
     name: str
     model: str
     flags: tuple[str, ...]
     near: float
-    ranks: int
 
     @staticmethod
     def tiny(folder: Path) -> "Subject":
         """A tiny Llama of random weights, whose log-probabilities depend strongly on positions."""
         made = make("llama", folder)
         save_arbitrary(made, MODEL)
-        return Subject("a tiny Llama of random weights", str(made), (), 1e-3, 2)
+        return Subject("a tiny Llama of random weights", str(made), (), 1e-3)
 
     @staticmethod
     def of(model: str) -> "Subject":
         """A model of the user's: a folder with a head profile, or shipped with one."""
-        return Subject(Path(model).name, model, ("--kv-cache-memory-bytes", "1G"), 1e-2, 1)
+        return Subject(Path(model).name, model, ("--kv-cache-memory-bytes", "1G"), 1e-2)
 
     @contextmanager
     def serve(
