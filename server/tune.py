@@ -237,11 +237,12 @@ def _progress(search: Search) -> str:
 
 
 def _starts(incumbent: QGPMConfig) -> list[QGPMConfig]:
-    """What is measured before anything is drawn: the defaults so far, the paper's, and three milder ones."""
-    wide = replace(PACKAGE_DEFAULTS, k_broad=32, k_sharp=24, t_sharp=1.0)
-    gentle = replace(PACKAGE_DEFAULTS, k_broad=24, k_sharp=12, t_broad=4.0, t_sharp=3.0, score_low=0.7)
+    """What is measured before anything is drawn: the defaults so far, the paper's, and milder ones."""
+    mild = replace(PACKAGE_DEFAULTS, score_low=0.6)
+    far = replace(mild, anchor_ratio=0.02)
+    few = replace(PACKAGE_DEFAULTS, k_broad=8, t_broad=6.0, k_sharp=1, t_sharp=0.2, score_low=0.75)
     faint = replace(PACKAGE_DEFAULTS, score_low=0.9)
-    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, gentle, wide, faint]))
+    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, mild, far, few, faint]))
 
 
 def _print(search: Search) -> None:
