@@ -1,0 +1,12 @@
+"""The table of what path integrals cost: what it measures and prints."""
+
+import pytest
+
+from loadtests.path_cost import main
+
+
+def test_it_prints_every_work_for_one_query_and_for_many(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--lengths", "16", "64", "--queries", "1", "8", "--seconds", "0.001", "--rounds", "1"])
+    printed = " ".join(capsys.readouterr().out.split())
+    for words in ("attention", "kept turned", "turned anew", "16 tokens", "64 tokens"):
+        assert words in printed
