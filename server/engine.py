@@ -81,10 +81,11 @@ class RopewayEngine(InvalidatingEngine):
             # Input that is still being streamed has no length to choose a rule by.
             return super().generate(prompt, sampling_params, request_id, **options)
         intent = current_intent()
-        arrival, wish, given = time.time(), None, None
+        arrival, began, wish, given = time.time(), time.monotonic(), None, None
         if intent is not None:
-            arrival, wish, given = intent.arrival, intent.rope, intent.max_tokens_given
-        record = PromptRecord(arrival, len(prompt.get("prompt_token_ids") or ()))
+            arrival, began = intent.arrival, intent.began
+            wish, given = intent.rope, intent.max_tokens_given
+        record = PromptRecord(arrival, len(prompt.get("prompt_token_ids") or ()), began)
         running = self.profiles.enter(RunningPrompt(prompt, sampling_params, wish, given, record))
         inner = Inner(super().generate, prompt, running.parameters, request_id, options)
         if intent is None:

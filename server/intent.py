@@ -27,7 +27,8 @@ class Intent:
     """One request's wishes.
 
     `rope`: the rule that it asked for, None for the server's default. `holder`: whose API key it came with,
-    None without a valid one. `numbered`: the endpoint numbers its
+    None without a valid one. `arrival` in seconds since the epoch; `began` is that moment by the monotonic
+    clock, since the other may jump. `numbered`: the endpoint numbers its
     prompts behind the response's id. `preparing` are the prompts' preparations, which run before any engine
     work; `runs` their runs.
     """
@@ -39,6 +40,7 @@ class Intent:
     numbered: bool
     holder: bytes | None = None
     arrival: float = field(default_factory=time.time)
+    began: float = field(default_factory=time.monotonic)
     preparing: list[asyncio.Task[Any]] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
 

@@ -25,7 +25,8 @@ _TOP = 10
 class PromptRecord:
     """What was done for one prompt of a request, written while it runs.
 
-    `seconds` count from the request's arrival for first_token and total, else are the stage's own: `collect`,
+    `arrival` in seconds since the epoch; `began` is that moment by the monotonic clock, which counts
+    `seconds`: from the arrival for first_token and total, else are the stage's own: `collect`,
     reading the relevance in the worker, is a part of `score`; `answer` lasts until the first token. `memo`:
     relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
     generation of the server's default that it follows (None: the request's own). `relevance`: where it came
@@ -35,6 +36,7 @@ class PromptRecord:
 
     arrival: float
     prompt_tokens: int
+    began: float = field(default_factory=time.monotonic)
     mode: Mode = "plain"
     reason: str | None = None
     sentences: int | None = None
@@ -60,7 +62,7 @@ class PromptRecord:
 
     def since_arrival(self) -> float:
         """Seconds since the request arrived."""
-        return time.time() - self.arrival
+        return time.monotonic() - self.began
 
     def tokens(self) -> dict[str, int | None]:
         """How many tokens there were, and how many of the prompt each pass found in the cache."""

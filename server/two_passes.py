@@ -246,9 +246,11 @@ class PromptRun:
     def _first_token_seconds(self, output: RequestOutput) -> float:
         """From the user's arrival to the first token, also where only a final output is handed out."""
         metrics = output.metrics
-        if metrics is None or not metrics.first_token_latency:
+        streamed = self.inner.parameters.output_kind == RequestOutputKind.DELTA
+        if streamed or metrics is None or not metrics.first_token_ts:
             return self.record.since_arrival()
-        return float(metrics.arrival_time + metrics.first_token_latency - self.record.arrival)
+        # By the engine core's monotonic clock, which is this machine's; vLLM's latency is the wall clock's.
+        return float(metrics.first_token_ts - self.record.began)
 
     def _end(self, outcome: Outcome) -> None:
         if self.record.outcome != "running":
