@@ -6,7 +6,7 @@ only the whole pool has a size. The key shadow is a pool of its own whose rows f
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from vllm.v1.kv_cache_interface import (
@@ -17,8 +17,6 @@ from vllm.v1.kv_cache_interface import (
     SlidingWindowSpec,
     UniformTypeKVCacheSpecs,
 )
-
-from cache.key_shadow import KeyShadow
 
 Kind = Literal["full", "sliding", "shadow"]
 
@@ -158,8 +156,22 @@ def planned_pool(config: KVCacheConfig, layers: Mapping[str, int]) -> Pool:
     return Pool("kv", block_bytes * config.num_blocks, block_bytes, groups)
 
 
-def shadow_pool(cache: Pool, shadows: Mapping[int, KeyShadow]) -> Pool:
-    """The pool of the key shadow beside a cache; `shadows` by layer number."""
+class BySlot(Protocol):
+    """What is kept of each slot of a layer's cache beside it."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that one slot takes."""
+        ...
+
+
+def shadow_pool(cache: Pool, shadows: Mapping[int, BySlot]) -> Pool:
+    """The pool of what is kept beside a cache, keys and phases; `shadows` by layer number."""
     groups = []
     for group in cache.groups:
         tapped = tuple(layer for layer in group.layers if layer in shadows)

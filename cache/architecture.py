@@ -9,14 +9,11 @@ import torch
 from torch import nn
 from vllm.compilation.decorators import support_torch_compile
 from vllm.config import VllmConfig
-from vllm.distributed import get_tensor_model_parallel_world_size
 from vllm.model_executor.layers.activation import SiluAndMul
-from vllm.model_executor.layers.attention import Attention
 from vllm.model_executor.layers.fusion.fused_act_quant import maybe_fused_act_quant
 from vllm.model_executor.layers.layernorm import RMSNorm
-from vllm.model_executor.layers.linear import MergedColumnParallelLinear, QKVParallelLinear, RowParallelLinear
+from vllm.model_executor.layers.linear import MergedColumnParallelLinear, RowParallelLinear
 from vllm.model_executor.layers.logits_processor import LogitsProcessor
-from vllm.model_executor.layers.rotary_embedding import get_rope
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 from vllm.model_executor.models.interfaces import SupportsLoRA, SupportsQuant
 from vllm.model_executor.models.utils import (
@@ -28,7 +25,8 @@ from vllm.model_executor.models.utils import (
 )
 from vllm.sequence import IntermediateTensors
 
-from cache.architecture_config import Architecture, ArchitectureError, LayerConfig, QueryScale, query_factors
+from cache.architecture_attention import RopewayAttention
+from cache.architecture_config import Architecture, ArchitectureError
 from cache.ropeway_config import architecture_of
 
 
@@ -40,106 +38,6 @@ def read_architecture(config: VllmConfig) -> Architecture:
     if config.model_config.disable_sliding_window and any(x.window for x in architecture.every_layer):
         raise ArchitectureError("--disable-sliding-window", "a layer's window is part of the architecture")
     return architecture
-
-
-def rotary_of(layer: LayerConfig, architecture: Architecture) -> nn.Module | None:
-    """vLLM's rotary module for a layer; None where it does not rotate."""
-    parameters = layer.rope_parameters
-    if parameters is None:
-        return None
-    if parameters["rope_type"] == "longrope" and (factor := parameters.get("attention_factor")):
-        parameters |= {"short_mscale": factor, "long_mscale": factor}
-    return get_rope(
-        architecture.head_dim,
-        max_position=architecture.max_position_embeddings,
-        rope_parameters=parameters,
-        is_neox_style=layer.pairing != "interleaved",
-    )
-
-
-class QueryScaling(nn.Module):
-    """Scales the queries of a layer without rotation by their absolute positions (Llama 4)."""
-
-    def __init__(self, scale: QueryScale) -> None:
-        super().__init__()
-        self.floor_scale, self.attn_scale = scale.floor_scale, scale.attn_scale
-
-    def forward(self, positions: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-        """`positions` [tokens], `query` [tokens, heads × width]."""
-        factors = query_factors(positions, self.floor_scale, self.attn_scale)
-        return (query * factors[:, None]).to(query.dtype)
-
-
-class RopewayAttention(nn.Module):
-    """Causal self-attention of one layer: normed, rotated, scaled and windowed as the layer says."""
-
-    def __init__(
-        self, layer: LayerConfig, architecture: Architecture, config: VllmConfig, prefix: str
-    ) -> None:
-        super().__init__()
-        ranks = get_tensor_model_parallel_world_size()
-        width, heads, kv_heads = (
-            architecture.head_dim,
-            architecture.num_attention_heads,
-            architecture.num_key_value_heads,
-        )
-        if heads % ranks or (kv_heads % ranks and ranks % kv_heads):
-            raise ArchitectureError(
-                "--tensor-parallel-size", f"does not divide {heads} query and {kv_heads} key heads", ranks
-            )
-        # Where there are more ranks than key heads, several hold a copy of the same one.
-        local_heads, local_kv_heads = heads // ranks, max(1, kv_heads // ranks)
-        self.width = width
-        self.sizes = [local_heads * width, local_kv_heads * width, local_kv_heads * width]
-        self.qkv_proj = QKVParallelLinear(
-            architecture.hidden_size,
-            width,
-            heads,
-            kv_heads,
-            bias=architecture.attention_bias,
-            quant_config=config.quant_config,
-            prefix=f"{prefix}.qkv_proj",
-        )
-        self.o_proj = RowParallelLinear(
-            heads * width,
-            architecture.hidden_size,
-            bias=architecture.output_bias,
-            quant_config=config.quant_config,
-            prefix=f"{prefix}.o_proj",
-        )
-        self.q_norm = RMSNorm(width, eps=architecture.rms_norm_eps) if layer.qk_norm else None
-        self.k_norm = RMSNorm(width, eps=architecture.rms_norm_eps) if layer.qk_norm else None
-        self.rotary_emb = rotary_of(layer, architecture)
-        self.query_scaling = None if layer.query_scale is None else QueryScaling(layer.query_scale)
-        self.attn = Attention(
-            local_heads,
-            width,
-            width**-0.5,
-            num_kv_heads=local_kv_heads,
-            cache_config=config.cache_config,
-            quant_config=config.quant_config,
-            per_layer_sliding_window=layer.window,
-            prefix=f"{prefix}.attn",
-        )
-        if self.attn.sliding_window != layer.window:
-            # vLLM falls back on a window of the whole configuration where a layer has none.
-            raise ArchitectureError(f"{prefix}.window", f"must be {layer.window}", self.attn.sliding_window)
-
-    def forward(self, positions: torch.Tensor, hidden_states: torch.Tensor) -> torch.Tensor:
-        """`positions` [tokens], `hidden_states` [tokens, hidden_size]; likewise below."""
-        qkv, _ = self.qkv_proj(hidden_states)
-        query, key, value = qkv.split(self.sizes, dim=-1)
-        if self.q_norm is not None and self.k_norm is not None:
-            query, key = self._by_head(self.q_norm, query), self._by_head(self.k_norm, key)
-        if self.rotary_emb is not None:
-            query, key = self.rotary_emb(positions, query, key)
-        if self.query_scaling is not None:
-            query = self.query_scaling(positions, query)
-        output, _ = self.o_proj(self.attn(query, key, value))
-        return output
-
-    def _by_head(self, norm: nn.Module, states: torch.Tensor) -> torch.Tensor:
-        return norm(states.reshape(*states.shape[:-1], -1, self.width)).view(states.shape)
 
 
 class RopewayMLP(nn.Module):
@@ -285,4 +183,7 @@ class RopewayForCausalLM(nn.Module, SupportsLoRA, SupportsQuant):
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
         """Load a checkpoint's weights; the names of what was loaded."""
-        return AutoWeightsLoader(self).load_weights(weights, mapper=self.hf_to_vllm_mapper)
+        loaded: set[str] = AutoWeightsLoader(self).load_weights(weights, mapper=self.hf_to_vllm_mapper)
+        for index, layer in enumerate(self.model.layers):
+            layer.self_attn.settle(f"model.layers.{index}.self_attn")
+        return loaded

@@ -4,7 +4,8 @@
 `Architecture` and those that every transformers configuration has (token ids, dtype, quantisation). Nothing
 is inferred from something else: a layer without a window has `"window": null`, one without rotation
 `"rotary": "none"`. Weights have the names of a Llama checkpoint, with `self_attn.q_norm.weight` and
-`self_attn.k_norm.weight` ([head_dim]) where a layer has `qk_norm`.
+`self_attn.k_norm.weight` ([head_dim]) where a layer has `qk_norm`, and what learned rotations and biases need
+(`cache.learned_rotation`, `cache.logit_bias`).
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from cache.bias_config import Bias, BiasError
 from positional.profile import Pairing, Profile, ProfileError
 from positional.scaling import BASE, ORIGINAL, read_scaling
 
@@ -21,9 +23,11 @@ NAME = "RopewayForCausalLM"
 MODEL_TYPE = "ropeway"
 _STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 _NEEDS_ORIGINAL = ("yarn", "llama3", "longrope")
-_ROTARY_FIELDS = ("rotary_fraction", "base", "scaling", "pairing")
+_RULE_FIELDS = ("base", "scaling")
+_ROTARY_FIELDS = ("rotary_fraction", *_RULE_FIELDS, "pairing", "basis", "spectrum")
 
-Rotary = Literal["full", "partial", "none"]
+Rotary = Literal["full", "partial", "plane", "none"]
+Learned = Literal["tied", "per_head"]
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -56,9 +60,12 @@ class LayerConfig(BaseModel):
     """One decoder layer.
 
     `window`: the tokens that it sees, its own included; null is global. `rotary_fraction`: the share of a
-    head's dimensions, from the first, that "partial" rotates. `base` and `scaling` (transformers'
-    `rope_parameters` without `rope_theta`; null is unscaled) are its RoPE rule. `pairing` defaults to "half".
-    `qk_norm`: RMSNorm over each head's query and key, before they are rotated.
+    head's dimensions, from the first, that "partial" rotates; "plane" rotates one learned plane of each head.
+    `base` and `scaling` (transformers' `rope_parameters` without `rope_theta`; null is unscaled) are its RoPE
+    rule. `pairing` defaults to "half". `basis`: its planes lie in a learned orthogonal basis, one for all key
+    heads or one for each; `spectrum`: so many learned frequencies, in place of a rule (multiplicative GRAPE).
+    `qk_norm`: RMSNorm over each head's query and key, before they are rotated. `bias`: what is added to its
+    logits.
     """
 
     model_config = _STRICT
@@ -69,14 +76,22 @@ class LayerConfig(BaseModel):
     base: float | None = None
     scaling: dict[str, Any] | None = None
     pairing: Pairing | None = None
+    basis: Learned | None = None
+    spectrum: Learned | None = None
     qk_norm: bool = False
     query_scale: QueryScale | None = None
+    bias: Bias | None = None
 
     def rotary_dim(self, head_dim: int) -> int:
-        """How many of a head's dimensions are rotated; 0 without rotation."""
-        if self.rotary == "none":
+        """How many of a head's dimensions stand in rotated pairs; 0 without rotation, or in one plane."""
+        if self.rotary in ("none", "plane"):
             return 0
         return round(head_dim * (self.rotary_fraction or 1))
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether it rotates by a RoPE rule, not by frequencies among its weights."""
+        return self.rotary in ("full", "partial") and self.spectrum is None
 
     @property
     def span(self) -> str:
@@ -85,8 +100,8 @@ class LayerConfig(BaseModel):
 
     @property
     def rope_parameters(self) -> dict[str, Any] | None:
-        """The layer's rule in transformers' spelling; None without rotation."""
-        if self.rotary == "none":
+        """The layer's rule in transformers' spelling; None where it rotates by none."""
+        if not self.has_rule:
             return None
         share = {} if self.rotary_fraction is None else {"partial_rotary_factor": self.rotary_fraction}
         return {"rope_theta": self.base, **(self.scaling or {"rope_type": "default"}), **share}
@@ -143,9 +158,9 @@ class Architecture(BaseModel):
         return tuple(pattern[index % len(pattern)] for index in range(self.num_hidden_layers))
 
     def profile(self, index: int, max_length: int | None = None) -> Profile | None:
-        """The RoPE profile of a layer; None without rotation. `max_length` as for Profile.from_config."""
+        """The RoPE profile of a layer, None where it has none; `max_length` as for Profile.from_config."""
         layer = self.every_layer[index]
-        if layer.rotary == "none":
+        if not layer.has_rule:
             return None
         return Profile.from_config(
             _LayerRule(layer, self), max_length=max_length, pairing=layer.pairing or "half"
@@ -170,25 +185,34 @@ class Architecture(BaseModel):
             )
         name = "layer_pattern" if self.layers is None else "layers"
         for index, layer in enumerate(given):
-            _check_layer(layer, f"{name}.{index}", self.head_dim)
+            _check_layer(layer, f"{name}.{index}", self)
         return self
 
 
-def _check_layer(layer: LayerConfig, where: str, head_dim: int) -> None:
+def _check_layer(layer: LayerConfig, where: str, architecture: Architecture) -> None:
     """What only several fields of a layer together show."""
+    if layer.bias is not None:
+        try:
+            layer.bias.check(architecture.num_attention_heads)
+        except BiasError as error:
+            raise ArchitectureError(f"{where}.bias.{error.field}", error.reason, error.value) from error
     if layer.rotary == "none":
-        for name in _ROTARY_FIELDS:
-            if (value := getattr(layer, name)) is not None:
-                raise ArchitectureError(f"{where}.{name}", "must not be given without rotation", value)
+        _check_absent(layer, where, _ROTARY_FIELDS, "without rotation")
         return
     if layer.query_scale is not None:
         raise ArchitectureError(f"{where}.query_scale", "is for layers without rotation")
-    if not BASE.holds(layer.base):
+    if layer.rotary == "plane":
+        _check_absent(layer, where, _ROTARY_FIELDS, "where one plane is rotated")
+        return
+    if layer.spectrum is not None:
+        _check_absent(layer, where, _RULE_FIELDS, "beside a learned spectrum")
+    elif not BASE.holds(layer.base):
         raise ArchitectureError(f"{where}.base", BASE.words, layer.base)
     if (layer.rotary == "partial") != (layer.rotary_fraction is not None):
         raise ArchitectureError(
             f"{where}.rotary_fraction", "must be given where rotary is partial, and only there"
         )
+    head_dim = architecture.head_dim
     width = layer.rotary_dim(head_dim)
     if width % 2 or width != head_dim * (layer.rotary_fraction or 1):
         raise ArchitectureError(
@@ -198,6 +222,12 @@ def _check_layer(layer: LayerConfig, where: str, head_dim: int) -> None:
         )
     if layer.scaling is not None:
         _check_scaling(layer.scaling, where, width // 2)
+
+
+def _check_absent(layer: LayerConfig, where: str, fields: Sequence[str], why: str) -> None:
+    for name in fields:
+        if (value := getattr(layer, name)) is not None:
+            raise ArchitectureError(f"{where}.{name}", f"must not be given {why}", value)
 
 
 def _check_scaling(scaling: Mapping[str, Any], where: str, planes: int) -> None:

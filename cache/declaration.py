@@ -7,11 +7,12 @@ own implementation reads it, whatever their windows are.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from vllm.config import VllmConfig
 
-from cache.architecture_config import MODEL_TYPE, Architecture
+from cache.architecture_config import MODEL_TYPE, Architecture, LayerConfig
+from cache.bias_config import Bias
 from cache.unsupported import UnsupportedModelError
 from positional.masks import tokens_seen
 from positional.profile import Profile
@@ -35,12 +36,17 @@ class QueryScale:
         return 1 + self.strength * math.log1p((position + self.first) // self.floor)
 
 
+Learned = Literal["basis", "spectrum", "plane"]
+"""What weights say of a rotation: planes that a rule turns, frequencies of all planes, or a single plane."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """One layer as its configuration has it.
 
-    `profile` is None without rotation; `paired`: the configuration says its pairing too. `window` in tokens,
-    the query's own included (None: all), or, where `chunked`, the size of the chunks inside which it sees.
+    `profile` is None where it rotates by no rule; `paired`: the configuration says its pairing too. `window`
+    in tokens, the query's own included (None: all), or, where `chunked`, the size of the chunks inside which
+    it sees. `learned`: what is learned of its rotation. `bias`: that of its logits.
     """
 
     profile: Profile | None
@@ -48,6 +54,13 @@ class Declaration:
     window: int | None = None
     chunked: bool = False
     query_scale: QueryScale | None = None
+    learned: Learned | None = None
+    bias: Bias | None = None
+
+    @property
+    def rotates(self) -> bool:
+        """Whether keys follow positions."""
+        return self.profile is not None or self.learned is not None
 
 
 def declarations(config: VllmConfig) -> tuple[Declaration, ...]:
@@ -96,9 +109,19 @@ def _of_our_own(architecture: Architecture, config: VllmConfig) -> tuple[Declara
             query_scale=None
             if (scale := layer.query_scale) is None
             else QueryScale(scale.floor_scale, scale.attn_scale, 1),
+            learned=_learned(layer),
+            bias=layer.bias,
         )
         for index, layer in enumerate(architecture.every_layer)
     )
+
+
+def _learned(layer: LayerConfig) -> Learned | None:
+    if layer.rotary == "plane":
+        return "plane"
+    if layer.spectrum is not None:
+        return "spectrum"
+    return None if layer.basis is None else "basis"
 
 
 def _of_transformers(text: Any, index: int, config: VllmConfig) -> Declaration:

@@ -16,6 +16,7 @@ from torch import nn
 from vllm.config import VllmConfig
 from vllm.forward_context import set_forward_context
 
+from cache.learned_rotation import LearnedRotation
 from cache.rotary import stock_table
 from cache.unsupported import UnsupportedModelError
 from positional.phases import rotate, rotation_rows
@@ -69,7 +70,8 @@ class Measured:
     `rotation` is None where its rotary module was not called. `motion`: the largest change of a key from
     position 0 to another, as a share of the largest key; `drift`: the same with rotation passed through.
     `factors`: what queries are multiplied by, by position; `residue`: what of their change that leaves
-    unexplained. `bare`: attention reads what the rotary module gave, unchanged.
+    unexplained. `bare`: attention reads what the rotary module gave, unchanged. `learned`: how far a rotation
+    by weights is from its definition, in units of the largest probe. The coordinates of a bias are left out.
     """
 
     rotation: Rotation | None
@@ -78,6 +80,7 @@ class Measured:
     factors: tuple[tuple[int, float], ...]
     residue: float
     bare: bool
+    learned: float = 0.0
 
 
 def measure(
@@ -113,6 +116,7 @@ def _measured(watch: "_Watch", positions: list[int], moved: "_States", still: "_
         factors=tuple(dict(zip(positions, factors, strict=True)).items()),
         residue=residue,
         bare=watch.bare,
+        learned=watch.learned,
     )
 
 
@@ -120,7 +124,8 @@ def _positions(model: nn.Module, names: Sequence[str], config: VllmConfig) -> li
     """Positions that a request can have and every table has a row for."""
     owners = {name.rpartition(".")[0] for name in names}
     rotaries = [getattr(model.get_submodule(owner), "rotary_emb", None) for owner in owners]
-    tables = [len(stock_table(rotary)) for rotary in rotaries if isinstance(rotary, nn.Module)]
+    stock = [r for r in rotaries if isinstance(r, nn.Module) and not isinstance(r, LearnedRotation)]
+    tables = [len(stock_table(rotary)) for rotary in stock]
     last = min([config.model_config.max_model_len, *tables]) - 1
     return [min(position, last) for position in _POSITIONS]
 
@@ -148,12 +153,14 @@ class _States:
 class _Watch:
     """Sees one layer's queries and keys, in front of attention and around its rotary module."""
 
-    def __init__(self, name: str, attention: nn.Module, positions: torch.Tensor) -> None:
+    def __init__(self, name: str, attention: Any, owner: Any, positions: torch.Tensor) -> None:
         self.name = name
         self.passes = False
         self.rotation: Rotation | None = None
         self.bare = True
-        self._width: int = attention.head_size  # type: ignore[assignment]
+        self.learned = 0.0
+        self._cached_width: int = attention.head_size
+        self._width: int = getattr(owner, "content_width", self._cached_width)
         self._positions = positions
         self._rotated: _States | None = None
         self._read: _States | None = None
@@ -161,7 +168,7 @@ class _Watch:
     def read(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A hook in front of attention."""
         given = {**dict(zip(("query", "key"), args, strict=False)), **kwargs}
-        self._read = self._states(given["query"], given["key"])
+        self._read = self._states(given["query"], given["key"], self._cached_width)
         if self._rotated is not None:
             self.bare = self._rotated.same(self._read)
             self._rotated = None
@@ -174,13 +181,21 @@ class _Watch:
             return query, key
         probe = torch.randn(query.shape, generator=torch.Generator().manual_seed(0)).to(query)
         turned, _ = stock(positions, probe.clone(), torch.zeros_like(key))
-        table = stock_table(stock)
-        self.rotation = Rotation(
-            self._positions, self._heads(probe), self._heads(turned), table.shape[1], table.dtype
-        )
+        before, after = self._heads(probe, self._width), self._heads(turned, self._width)
+        if isinstance(stock, LearnedRotation):
+            self.learned = self._strayed(stock, before, after)
+        else:
+            table = stock_table(stock)
+            self.rotation = Rotation(self._positions, before, after, table.shape[1], table.dtype)
         query, key = stock(positions, query, key)
-        self._rotated = self._states(query, key)
+        self._rotated = self._states(query, key, self._width)
         return query, key
+
+    def _strayed(self, learned: LearnedRotation, before: torch.Tensor, after: torch.Tensor) -> float:
+        places = self._positions[:, None, None]
+        by_group = before.view(len(before), learned.key_heads, -1, self._width).transpose(1, 2)
+        exact = learned.reference().rotate(by_group, places).transpose(1, 2).flatten(1, 2)
+        return ((after - exact).abs().max() / before.abs().max()).item()
 
     def take(self) -> _States:
         """What attention was given in the last forward; raises UnsupportedModelError where it was not."""
@@ -189,12 +204,14 @@ class _Watch:
         read, self._read = self._read, None
         return read
 
-    def _states(self, query: torch.Tensor, key: torch.Tensor) -> _States:
-        heads = (self._heads(query), self._heads(key))
+    def _states(self, query: torch.Tensor, key: torch.Tensor, width: int) -> _States:
+        heads = (self._heads(query, width), self._heads(key, width))
         return _States(*(states.reshape(_TOKENS, -1, *states.shape[1:]) for states in heads))
 
-    def _heads(self, states: torch.Tensor) -> torch.Tensor:
-        return states.detach().reshape(states.shape[0], -1, self._width).to("cpu", torch.float64, copy=True)
+    def _heads(self, states: torch.Tensor, width: int) -> torch.Tensor:
+        """The layer's own part of heads of a width, float64 [tokens, heads, content width]."""
+        heads = states.detach().reshape(states.shape[0], -1, width)[..., : self._width]
+        return heads.to("cpu", torch.float64, copy=True)
 
 
 class _WatchedRotary(nn.Module):
@@ -219,7 +236,7 @@ def _watched(model: nn.Module, names: Sequence[str], positions: torch.Tensor) ->
     try:
         for name in names:
             attention, owner = model.get_submodule(name), model.get_submodule(name.rpartition(".")[0])
-            watch = _Watch(name, attention, positions)
+            watch = _Watch(name, attention, owner, positions)
             watches.append(watch)
             hooks.append(attention.register_forward_pre_hook(watch.read, with_kwargs=True))
             hooks.append(attention.register_forward_hook(_nothing_attended))

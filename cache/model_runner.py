@@ -37,7 +37,7 @@ class PositionalRunning(GPUModelRunner):
         """Allocate the cache, then the key shadows beside it."""
         super().initialize_kv_cache(kv_cache_config, is_profiling, **kwargs)
         if not is_profiling:
-            self.positional.allocate_shadows(self.kv_cache_config)
+            self.positional.allocate_shadows(self.kv_cache_config, self.input_batch)
 
     def _update_states(self, scheduler_output: SchedulerOutput) -> Callable[..., Any] | None:
         deferred: Callable[..., Any] | None = super()._update_states(scheduler_output)

@@ -15,7 +15,9 @@ from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.model_executor.models.utils import extract_layer_index
 from vllm.v1.attention.backend import AttentionType
 
-from cache.declaration import Declaration, QueryScale, check_windows, declarations
+from cache.bias_config import Bias
+from cache.declaration import Declaration, Learned, QueryScale, check_windows, declarations
+from cache.layer_contract import layer_contract
 from cache.measurement import Measured, Rotation, measure
 from cache.rotary import stock_table
 from cache.unsupported import UnsupportedModelError
@@ -36,7 +38,7 @@ class Layer:
 
     `window` in tokens (None: full), or, where `chunked`, the size of the chunks inside which it attends.
     `profile` is None where the layer does not rotate; `map` is the one that it rotates by. `bare`: attention
-    reads queries and keys as the rotary module leaves them.
+    reads queries and keys as the rotary module leaves them. `learned` and `bias` as in Declaration.
     """
 
     index: int
@@ -47,6 +49,8 @@ class Layer:
     chunked: bool = False
     query_scale: QueryScale | None = None
     bare: bool = True
+    learned: Learned | None = None
+    bias: Bias | None = None
 
     @property
     def owner(self) -> str:
@@ -59,11 +63,14 @@ class Layer:
             "layer": self.index,
             "span": "full" if self.window is None else self.window,
             "chunked": self.chunked,
-            "rotary": self.profile is not None,
+            "rotary": self.profile is not None or self.learned is not None,
             "rotary_dim": 0 if self.profile is None else self.profile.rotary_dim,
             "map": self.map,
             "profile": None if self.profile is None else _short(self.profile),
             "query_scale": None if self.query_scale is None else asdict(self.query_scale),
+            "learned": self.learned,
+            "bias": None if self.bias is None else self.bias.kind,
+            "cache": layer_contract(self.profile, self.learned, self.bias),
         }
 
 
@@ -117,6 +124,8 @@ def read_plan(model: nn.Module, config: VllmConfig, device: torch.device) -> Lay
     if [extract_layer_index(name) for name in names] != list(range(expected)):
         raise UnsupportedModelError(f"{len(names)} attention layers found where the config has {expected}")
     declared = declarations(config)
+    for index, name in enumerate(names):
+        _check_slopes(name, attentions[name], declared[index])
     measured = measure(model, names, config, device)
     layers = tuple(
         plan_layer(
@@ -156,8 +165,13 @@ def _check_attention(name: str, attention: nn.Module) -> None:
         raise UnsupportedModelError(f"{name} is {type(attention).__name__}, not decoder self-attention")
     if attention.kv_sharing_target_layer_name is not None:
         raise UnsupportedModelError(f"{name} reads the cache of {attention.kv_sharing_target_layer_name}")
-    if getattr(attention.impl, "alibi_slopes", None) is not None:
-        raise UnsupportedModelError(f"{name} attends by ALiBi: not covered")
+
+
+def _check_slopes(name: str, attention: Any, declared: Declaration) -> None:
+    slopes = getattr(attention.impl, "alibi_slopes", None) is not None
+    if slopes != (declared.bias is not None and declared.bias.kind == "alibi"):
+        does = "attends by ALiBi" if slopes else "does not attend by ALiBi"
+        raise UnsupportedModelError(f"{name} {does}, and its config does not say so")
 
 
 def _span(attention: Any) -> Span:
@@ -179,7 +193,8 @@ def plan_layer(
     """A layer that does what its configuration says; raises UnsupportedModelError, naming it, for another.
 
     `name` and `span` are its attention module's. A global rotary layer takes the broad map where it is among
-    the `lower` ⌊n/2⌋ of all layers, else the sharp one (QGPM paper, section 4.4).
+    the `lower` ⌊n/2⌋ of all layers, else the sharp one (QGPM paper, section 4.4). One with a bias takes none:
+    it goes by distances that no map changes; nor does one whose frequencies are among its weights.
     """
     tolerance = _TOLERANCE[dtype]
     if span != (declared.window, declared.chunked):
@@ -193,15 +208,18 @@ def plan_layer(
     if declared.profile is not None and measured.rotation is not None:
         profile = _checked_profile(index, declared.profile, declared.paired, measured.rotation)
     window, chunked = span
+    modulated = profile is not None and window is None and declared.bias is None
     return Layer(
         index,
         name,
         window,
         profile,
-        "standard" if profile is None or window is not None else "broad" if lower else "sharp",
+        ("broad" if lower else "sharp") if modulated else "standard",
         chunked,
         declared.query_scale,
         measured.bare,
+        declared.learned,
+        declared.bias,
     )
 
 
@@ -219,8 +237,12 @@ def _check_motion(index: int, declared: Declaration, measured: Measured, toleran
             f"layer {index}: its keys depend on positions by other than its rotary module "
             f"(by {measured.drift:.2g})"
         )
+    if not measured.learned <= tolerance:
+        raise UnsupportedModelError(
+            f"layer {index} turns by other than its weights say (by {measured.learned:.2g})"
+        )
     rotates = measured.motion > tolerance
-    if rotates != (declared.profile is not None):
+    if rotates != declared.rotates:
         raise UnsupportedModelError(
             f"layer {index} {'rotates' if rotates else 'does not rotate'} its keys, and its config says that "
             f"it {'does not' if rotates else 'does'}"

@@ -16,8 +16,10 @@ from cache.accounting import Pool, cache_pool, shadow_pool
 from cache.extra_args import modulation_of, profile_of, score_task_of
 from cache.key_shadow import KeyShadow
 from cache.key_tap import KeyTap
+from cache.logit_bias import ForgetBias
+from cache.phase_memory import PHASE_BYTES, PhaseMemory
 from cache.placement import Placement
-from cache.plan import read_plan
+from cache.plan import LayerPlan, read_plan
 from cache.relevance_heads import TappedLayer, check_heads, tapped_layers
 from cache.relevance_output import RelevanceTable, pack
 from cache.rotary import MappedRotary, stock_table
@@ -50,6 +52,8 @@ class PositionalState:
         )
         self._taps = {tapped.layer: self._make_tap(tapped) for tapped in self._tapped}
         self._shadows: dict[int, KeyShadow] = {}
+        self._forgetting = _forgetting(model, self.plan)
+        self._memories: dict[int, PhaseMemory] = {}
         self._groups: dict[int, int] = {}
         self._placements: dict[str, Placement] = {}
         self._score_passes: dict[str, ScorePass] = {}
@@ -88,26 +92,37 @@ class PositionalState:
         return phases
 
     def shadow_bytes_per_token(self) -> int:
-        """Bytes of key shadow that one cached token of one tapped layer's group costs on this rank."""
-        return sum(tap.keys.shape[0] * tap.keys.shape[2] * tap.keys.itemsize for tap in self._taps.values())
+        """Bytes beside the cache, shadow and phases, that one of its tokens costs on this rank."""
+        keys = sum(tap.keys.shape[0] * tap.keys.shape[2] * tap.keys.itemsize for tap in self._taps.values())
+        return keys + sum(map(self.phase_bytes, self._forgetting))
 
-    def allocate_shadows(self, cache: KVCacheConfig) -> None:
-        """Make room for the tapped keys of every slot of the cache."""
+    def phase_bytes(self, layer: int) -> int:
+        """Bytes of phases beside the cache that one token of a layer costs on this rank."""
+        bias = self._forgetting.get(layer)
+        return 0 if bias is None else bias.heads * PHASE_BYTES
+
+    def allocate_shadows(self, cache: KVCacheConfig, batch: InputBatch) -> None:
+        """Make room for the tapped keys, and the phases, of every slot of the cache."""
         names = {layer.index: layer.attention for layer in self.plan.layers}
+        groups = {name: i for i, group in enumerate(cache.kv_cache_groups) for name in group.layer_names}
+        sizes = [cache.num_blocks * group.kv_cache_spec.block_size for group in cache.kv_cache_groups]
+        for index, bias in self._forgetting.items():
+            group = groups[names[index]]
+            block_size = batch.block_table[group].block_size
+            self._memories[index] = PhaseMemory(sizes[group], block_size, bias.heads, self._device)
+            bias.remember(self._memories[index])
         for tapped in self._tapped:
             tap = self._taps[tapped.layer]
-            group = next(
-                i for i, g in enumerate(cache.kv_cache_groups) if names[tapped.layer] in g.layer_names
-            )
-            slots = cache.num_blocks * cache.kv_cache_groups[group].kv_cache_spec.block_size
+            group = groups[names[tapped.layer]]
+            slots = sizes[group]
             heads, _, width = tap.keys.shape
             self._groups[tapped.layer] = group
             self._shadows[tapped.layer] = KeyShadow(heads, slots, width, tap.keys.dtype, self._device)
 
     def describe_memory(self, cache: KVCacheConfig, tensors: Sequence[torch.Tensor]) -> tuple[Pool, Pool]:
-        """This rank's pools: that of the cache, of which `tensors` are views, and the shadow's."""
+        """This rank's pools: that of the cache, of which `tensors` are views, and of what lies beside it."""
         pool = cache_pool(cache, tensors, {layer.attention: layer.index for layer in self.plan.layers})
-        return pool, shadow_pool(pool, self._shadows)
+        return pool, shadow_pool(pool, {**self._shadows, **self._memories})
 
     def follow(self, scheduled: SchedulerOutput) -> None:
         """Forget finished requests and read what new ones carry; once per request."""
@@ -195,6 +210,13 @@ class PositionalState:
         table = blocks.get_numpy_array()[index]
         slots = table[token // blocks.block_size].astype(np.int64) * blocks.block_size
         return torch.from_numpy(slots + token % blocks.block_size).to(self._device)
+
+
+def _forgetting(model: nn.Module, plan: LayerPlan) -> dict[int, ForgetBias]:
+    """The forget gates by layer."""
+    owners = {layer.index: model.get_submodule(layer.owner) for layer in plan.layers}
+    biases = {index: getattr(owner, "logit_bias", None) for index, owner in owners.items()}
+    return {index: bias for index, bias in biases.items() if isinstance(bias, ForgetBias)}
 
 
 def _group_size(config: VllmConfig) -> int:

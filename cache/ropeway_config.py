@@ -64,7 +64,7 @@ class RopewayConfig(PreTrainedConfig):
         layers = [layer.model_dump(mode="json") for layer in self.architecture.every_layer]
         for layer, span in zip(layers, self.layer_types, strict=True):
             rule = (rules or {}).get(span) if _is_by_type(rules) else rules
-            if layer["rotary"] != "none" and rule:
+            if layer["base"] is not None and rule:
                 layer.update(rule_fields(rule))
         self.layers, self.layer_pattern = layers, None
 

@@ -34,7 +34,11 @@ class PositionalWorker(Worker):
 
     def describe_plan(self) -> dict[str, Any]:
         """The layer plan, which is there before the cache is."""
-        return self.model_runner.positional.plan.describe()
+        positional = self.model_runner.positional
+        plan = positional.plan.describe()
+        for layer in plan["layers"]:
+            layer["cache"]["phase_bytes"] = positional.phase_bytes(layer["layer"])
+        return plan
 
     def describe_positions(self) -> dict[str, Any]:
         """The layer plan, and this rank's pools of memory; called by the API process at start."""

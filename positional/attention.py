@@ -50,14 +50,16 @@ def attend(
     *,
     scale: float | None = None,
     query_scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """softmax(q·k × scale) over visible keys, times values: [queries, heads, value width].
+    """softmax(q·k × scale + bias) over visible keys, times values: [queries, heads, value width].
 
     `query` [queries, heads, width], `key` [keys, kv_heads, width] and `value` [keys, kv_heads, value width]
     are unrotated, float32 or float64; heads share kv heads in groups of neighbours (Ainslie et al. 2023).
     `visible` bool [queries, keys], as `positional.masks` makes it. Without a rotation the layer is NoPE:
     nothing is turned, whatever the positions (Su et al. 2021, section 3.2; Kazemnejad et al. 2023).
-    `scale`: width^−½ by default. `query_scale` [queries]: a factor of each query of its own.
+    `scale`: width^−½ by default. `query_scale` [queries]: a factor of each query of its own. `bias` [heads,
+    queries, keys]: none by default.
     Raises BlindQueryError.
     """
     blind = torch.nonzero(~visible.any(dim=1))[:, 0].tolist()
@@ -72,6 +74,8 @@ def attend(
     key, value = (tensor.repeat_interleave(group, dim=1) for tensor in (key, value))
     logits = torch.einsum("qhw,khw->hqk", query, key)
     logits = logits * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if bias is not None:
+        logits = logits + bias
     weights = logits.masked_fill(~visible, -math.inf).softmax(dim=-1)
     return torch.einsum("hqk,khw->qhw", weights, value)
 

@@ -6,7 +6,8 @@ The model is built and measured as for serving; no cache is allocated.
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vllm.config import VllmConfig
@@ -61,9 +62,11 @@ def read(args: Namespace, lengths: Sequence[int]) -> dict[str, Any]:
     if too_long := [length for length in lengths if length > longest]:
         raise FlagError("--lengths", f"{too_long[0]} tokens are more than --max-model-len, {longest}")
     groups = {layer: group for group in pool.groups for layer in group.layers}
+    phases = {layer["layer"]: layer["cache"]["phase_bytes"] for layer in layers["layers"]}
     for layer in layers["layers"]:
         group = groups[layer["layer"]]
-        layer["bytes_per_token"] = _bytes_per_token(group) // len(group.layers)
+        layer["bytes_per_token"] = _bytes_per_token(group) // len(group.layers) + phases[layer["layer"]]
+    pool = _with_phases(pool, phases)
     return {
         "model": args.model,
         **layers,
@@ -96,6 +99,20 @@ def _cache(config: VllmConfig, executor: Executor) -> KVCacheConfig:
     layout = resolve_kv_cache_layout(config, layouts, [spec for rank in specs for spec in rank.values()])
     executor.set_kv_cache_layout(layout.name)
     return get_kv_cache_configs(config, specs, executor.determine_available_memory())[0]
+
+
+def _with_phases(pool: Pool, phases: Mapping[int, int]) -> Pool:
+    """The pool with what a token's phases take beside it, by layer, in the bytes of its groups."""
+    return replace(
+        pool,
+        groups=tuple(
+            replace(
+                group,
+                block_bytes=group.block_bytes + group.block_size * sum(phases[x] for x in group.layers),
+            )
+            for group in pool.groups
+        ),
+    )
 
 
 def _usual_lengths(longest: int) -> list[int]:

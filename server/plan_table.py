@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_LAYERS = ("layer", "span", "rotary", "rule", "map", "query scale", "bytes/token")
+_LAYERS = ("layer", "span", "rotary", "rule", "bias", "map", "query scale", "cached key", "bytes/token")
 _LENGTHS = ("tokens", "bytes a request", "without windows", "requests at once")
 _NOTHING = "-"
 
@@ -39,12 +39,27 @@ def _layer(layer: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) 
     return (
         str(layer["layer"]),
         f"chunks of {layer['span']}" if layer["chunked"] else str(layer["span"]),
-        _NOTHING if profile is None else f"{layer['rotary_dim']}, {profile['pairing']}",
+        _rotary(layer, profile),
         _NOTHING if profile is None else _rule(profile),
+        layer["bias"] or _NOTHING,
         layer["map"],
         _query_scale(layer["query_scale"]),
+        _cached(layer["cache"]),
         f"{layer['bytes_per_token']:,}",
     )
+
+
+def _rotary(layer: Mapping[str, Any], profile: Mapping[str, Any] | None) -> str:
+    """How wide it turns, in which pairs, and what of that is learned."""
+    learned = [] if layer["learned"] is None else [f"learned {layer['learned']}"]
+    fixed = [] if profile is None else [str(layer["rotary_dim"]), profile["pairing"]]
+    return ", ".join([*fixed, *learned]) or _NOTHING
+
+
+def _cached(cache: Mapping[str, Any]) -> str:
+    """For how long a cached key holds, and what it holds beside its content."""
+    extra = cache["extra_dimensions"]
+    return cache["rule"] + (f", {extra} numbers more" if extra else "")
 
 
 def _rule(profile: Mapping[str, Any]) -> str:

@@ -71,6 +71,21 @@ def test_layers_may_be_given_one_by_one() -> None:
         (SHAPE, "layers"),
         (SHAPE | {"layers": [LOCAL] * 7}, "layers"),
         (with_layer(rotary="half"), "layer_pattern.0.rotary"),
+        (with_layer(rotary="plane"), "layer_pattern.0.base"),
+        (with_layer(spectrum="tied"), "layer_pattern.0.base"),
+        (with_layer(basis="learned"), "layer_pattern.0.basis"),
+        (described(layer_pattern=[NOPE | {"basis": "tied"}]), "layer_pattern.0.basis"),
+        (with_layer(bias={"kind": "path_integral"}), "layer_pattern.0.bias.kind"),
+        (with_layer(bias={"kind": "alibi", "slopes": [0.5]}), "layer_pattern.0.bias.slopes"),
+        (
+            with_layer(bias={"kind": "alibi", "slopes": [0.5, 0.1, 0.1, -0.1]}),
+            "layer_pattern.0.bias.slopes.3",
+        ),
+        (with_layer(bias={"kind": "forget", "slopes": [0.5] * 4}), "layer_pattern.0.bias.slopes"),
+        (with_layer(bias={"kind": "gated_slope"}), "layer_pattern.0.bias.gates"),
+        (with_layer(bias={"kind": "gated_slope", "gates": ["key", "key"]}), "layer_pattern.0.bias.gates"),
+        (with_layer(bias={"kind": "alibi", "gates": ["key"]}), "layer_pattern.0.bias.gates"),
+        (with_layer(bias={"kind": "bloom"}), "layer_pattern.0.bias.kind"),
         (with_layer(rope="full"), "layer_pattern.0.rope"),
         (with_layer(window=0), "layer_pattern.0.window"),
         (with_layer(window=True), "layer_pattern.0.window"),
@@ -171,3 +186,17 @@ def test_an_overridden_field_is_checked_when_it_is_read() -> None:
     config.update({"layer_pattern": [NOPE | {"base": 1e4}]})
     with pytest.raises(ArchitectureError, match=r"^layer_pattern\.0\.base: "):
         _ = config.architecture
+
+
+def test_a_bias_that_no_cache_can_hold_is_refused_with_the_reason() -> None:
+    layers = [LOCAL, NOPE | {"bias": {"kind": "path_integral"}}]
+    with pytest.raises(ArchitectureError) as caught:
+        Architecture.read(described(layer_pattern=layers))
+    assert str(caught.value).startswith("layer_pattern.1.bias.kind: cannot be served: each query weighs")
+
+
+def test_an_override_of_the_rule_leaves_learned_frequencies_alone() -> None:
+    learned = {"rotary": "full", "spectrum": "tied", "window": None}
+    config = RopewayConfig(**described(layer_pattern=[LOCAL, learned, {"rotary": "plane", "window": None}]))
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 5e5}
+    assert [layer.base for layer in config.architecture.every_layer][:3] == [5e5, None, None]

@@ -192,7 +192,9 @@ def test_our_own_architecture_says_everything_layer_by_layer(pattern: str) -> No
     config = RopewayConfig(**{**size, **fields})
     for layer, found in zip(config.architecture.every_layer, declared(config), strict=True):
         assert found.window == layer.window
-        assert (found.profile is None) == (layer.rotary == "none")
+        assert (found.profile is None) == (layer.base is None)
+        assert found.rotates == (layer.rotary != "none")
+        assert found.bias == layer.bias
         assert (found.query_scale is None) == (layer.query_scale is None)
         if found.profile is not None:
             assert found.paired

@@ -16,6 +16,9 @@ def layer(number: int, **fields: Any) -> dict[str, Any]:
         "map": "standard",
         "profile": "a",
         "query_scale": None,
+        "learned": None,
+        "bias": None,
+        "cache": {"rule": "fixed", "relative": "exact", "cached": "the key", "extra_dimensions": 0},
         "bytes_per_token": 1024,
     }
     return told | fields
@@ -29,6 +32,10 @@ PLAN: dict[str, Any] = {
         layer(1, span=64, chunked=True),
         layer(2, map="sharp", profile="b", rotary_dim=8),
         layer(3, **NOPE, query_scale={"floor": 32.0, "strength": 0.3, "first": 1}),
+        layer(4, learned="basis", cache={"rule": "grows", "extra_dimensions": 0}),
+        layer(
+            5, learned="plane", profile=None, bias="forget", cache={"rule": "fixed", "extra_dimensions": 3}
+        ),
     ],
     "profiles": {
         "a": {"base": 10_000.0, "pairing": "half", "rope_type": "default"},
@@ -51,13 +58,15 @@ def cells(line: str) -> list[str]:
 
 def test_a_plan_has_a_line_for_every_layer_and_every_length() -> None:
     first, _, *layers, _, cache, _, header, short, long = table(PLAN).splitlines()
-    assert first == "a/model: 4 layers, 4,096 bytes of cache a token"
+    assert first == "a/model: 6 layers, 4,096 bytes of cache a token"
     assert [cells(line) for line in layers] == [
-        ["layer", "span", "rotary", "rule", "map", "query scale", "bytes/token"],
-        ["0", "256", "32, half", "base 10,000", "standard", "-", "1,024"],
-        ["1", "chunks of 64", "32, half", "base 10,000", "standard", "-", "1,024"],
-        ["2", "full", "8, interleaved", "base 1,000,000, yarn x 4", "sharp", "-", "1,024"],
-        ["3", "full", "-", "-", "standard", "1 + 0.3 ln(1 + ⌊(p + 1) / 32⌋)", "1,024"],
+        ["layer", "span", "rotary", "rule", "bias", "map", "query scale", "cached key", "bytes/token"],
+        ["0", "256", "32, half", "base 10,000", "-", "standard", "-", "fixed", "1,024"],
+        ["1", "chunks of 64", "32, half", "base 10,000", "-", "standard", "-", "fixed", "1,024"],
+        ["2", "full", "8, interleaved", "base 1,000,000, yarn x 4", "-", "sharp", "-", "fixed", "1,024"],
+        ["3", "full", "-", "-", "-", "standard", "1 + 0.3 ln(1 + ⌊(p + 1) / 32⌋)", "fixed", "1,024"],
+        ["4", "full", "32, half, learned basis", "base 10,000", "-", "standard", "-", "grows", "1,024"],
+        ["5", "full", "learned plane", "-", "forget", "standard", "-", "fixed, 3 numbers more", "1,024"],
     ]
     assert cache == "cache of 1,073,741,824 bytes; a request while it decodes:"
     assert cells(header) == ["tokens", "bytes a request", "without windows", "requests at once"]
@@ -66,6 +75,6 @@ def test_a_plan_has_a_line_for_every_layer_and_every_length() -> None:
 
 
 def test_columns_stand_below_each_other() -> None:
-    _, _, header, *layers = table(PLAN).splitlines()[:7]
+    _, _, header, *layers = table(PLAN).splitlines()[:9]
     begin = header.index("map")
-    assert [line[begin:].split()[0] for line in layers] == ["standard", "standard", "sharp", "standard"]
+    assert [line[begin:].split()[0] for line in layers] == ["standard"] * 2 + ["sharp"] + ["standard"] * 3

@@ -14,11 +14,15 @@ from positional.attention import Rotation, attend
 from positional.masks import visible
 from positional.phases import rotate
 from positional.profile import Profile
+from tests.support.encoded_layers import LogitBias, in_basis, turned
 from tests.support.hybrids import layers_of
 from tests.support.reference import Map, Modulated, Span, heard_by
 
 Rotated = dict[int, tuple[torch.Tensor, torch.Tensor]]
 """By layer, rotated queries and keys [heads, tokens, width]."""
+
+# Queries that attend at a time: scores of long prompts do not fit all at once.
+_ROWS = 512
 
 
 class HybridReference:
@@ -112,23 +116,41 @@ class HybridReference:
         )
         if layer.get("qk_norm"):
             query, key = self._norm(f"{name}.q_norm", query), self._norm(f"{name}.k_norm", key)
-        mask = visible(places, places, window=layer["window"])
+        bias = LogitBias(layer, self._weights, name, states, query, key)
+        if layer.get("basis"):
+            query, key = (in_basis(self._weights, name, vectors) for vectors in (query, key))
         rotation = self._rotation(index, places, modulated)
-        if rotated is not None and rotation is not None:
-            turned = (
-                rotate(query, rotation.query_rows.float(), rotation.pairing),
-                rotate(key, rotation.key_rows.float(), rotation.pairing),
-            )
-            rotated[index] = turned[0].transpose(0, 1), turned[1].transpose(0, 1)
-        read = attend(query, key, value, mask, rotation, query_scale=_query_scale(layer, places))
-        return self._linear(f"{name}.o_proj", read.flatten(1))
+        if rotation is not None:
+            query = rotate(query, rotation.query_rows.float(), rotation.pairing)
+            key = rotate(key, rotation.key_rows.float(), rotation.pairing)
+            if rotated is not None:
+                rotated[index] = query.transpose(0, 1), key.transpose(0, 1)
+        elif layer["rotary"] != "none":
+            query, key = (turned(layer, self._weights, name, vectors, places) for vectors in (query, key))
+        scale = _query_scale(layer, places)
+        read = [
+            attend(
+                query[rows],
+                key,
+                value,
+                visible(places[rows], places, window=layer["window"]),
+                query_scale=None if scale is None else scale[rows],
+                bias=bias.rows(rows, places),
+            ).to(value.dtype)
+            for rows in torch.arange(len(places)).split(_ROWS)
+        ]
+        return self._linear(f"{name}.o_proj", torch.cat(read).flatten(1))
 
     def _rotation(self, index: int, places: torch.Tensor, modulated: Modulated | None) -> Rotation | None:
-        """Global rotary layers of the lower half stand in the broad map, the others in the sharp one."""
+        """Global rotary layers of the lower half stand in the broad map, the others in the sharp one.
+
+        Not so those with a bias on their logits.
+        """
         profile = self._profiles[index]
         if profile is None:
             return None
-        if modulated is None or self.layers[index]["window"] is not None:
+        layer = self.layers[index]
+        if modulated is None or layer["window"] is not None or layer.get("bias"):
             return Rotation.of(profile, places, places)
         name: Map = "broad" if index < len(self.layers) // 2 else "sharp"
         moved = modulated.positions(name, len(places), profile.inverse_frequencies)
@@ -144,7 +166,7 @@ class HybridReference:
 
 
 def _profile(layer: dict[str, Any], config: dict[str, Any]) -> Profile | None:
-    if layer["rotary"] == "none":
+    if layer.get("base") is None:
         return None
     rule = {"rope_type": "default", **(layer.get("scaling") or {}), "rope_theta": layer["base"]}
     if layer["rotary"] == "partial":
@@ -154,7 +176,9 @@ def _profile(layer: dict[str, Any], config: dict[str, Any]) -> Profile | None:
         max_position_embeddings=config["max_position_embeddings"],
         rope_parameters=rule,
     )
-    return Profile.from_config(transformers, pairing=layer.get("pairing") or "half")
+    # A basis has the two columns of a plane beside each other.
+    pairing = "interleaved" if layer.get("basis") else layer.get("pairing") or "half"
+    return Profile.from_config(transformers, pairing=pairing)
 
 
 def _query_scale(layer: dict[str, Any], places: torch.Tensor) -> torch.Tensor | None:

@@ -22,6 +22,17 @@ _YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings":
 _GLOBAL = {"rotary": "full", "window": None, "base": 1_000_000.0}
 _PARTIAL = {"rotary": "partial", "rotary_fraction": 0.25, "window": None, "base": 1_000_000.0}
 
+_LEARNED = {"rotary": "full", "window": None}
+_PLANE = {"rotary": "plane", "window": None}
+_ALIBI = {"bias": {"kind": "alibi"}}
+_SLOPES = {"bias": {"kind": "alibi", "slopes": [0.5, 0.01, 0.001, 0.002]}}
+_FOX = {"bias": {"kind": "forget"}}
+
+
+def _slopes(*gates: str, **more: Any) -> dict[str, Any]:
+    return {"bias": {"kind": "gated_slope", "gates": list(gates), "frequency": 0.01, **more}}
+
+
 # Every field of the architecture that changes a computation is at work in some pattern.
 PATTERNS: dict[str, dict[str, Any]] = {
     "1:1": {"layers": [_LOCAL, _NOPE] * 2},
@@ -32,7 +43,39 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "global rotary": {"layer_pattern": [_LOCAL, _GLOBAL | {"scaling": _YARN}], "num_hidden_layers": 4},
     "local only": {"layers": [_LOCAL] * 2},
     "all global": {"layers": [_GLOBAL] * 4},
+    "alibi": {"layers": [_NOPE | _ALIBI, _LOCAL | _ALIBI, _NOPE | _ALIBI | _SLOPES, _GLOBAL]},
+    "gated slopes": {
+        "layers": [
+            _NOPE | _slopes("key"),
+            _LOCAL | _slopes("query"),
+            _GLOBAL | _slopes("query", "key") | _NORMED,
+            _NOPE | _slopes("key", link="identity", frequency=1e-3),
+        ]
+    },
+    "forget gates": {"layers": [_NOPE | _FOX, _LOCAL | _FOX, _PARTIAL | _FOX | _NORMED, _GLOBAL]},
+    "learned bases": {
+        "layers": [
+            _GLOBAL | {"basis": "tied"},
+            _LOCAL | _NORMED | {"basis": "per_head"},
+            _PARTIAL | {"basis": "per_head", "pairing": "interleaved", "window": WINDOW},
+            _GLOBAL | _NORMED | {"basis": "tied"},
+        ],
+        **_BIASED,
+    },
+    "learned spectra": {
+        "layers": [
+            _LEARNED | {"spectrum": "tied"},
+            _LEARNED | {"spectrum": "per_head", "pairing": "interleaved", "window": WINDOW},
+            _LEARNED | {"spectrum": "tied", "basis": "per_head"} | _NORMED,
+            _LEARNED | {"spectrum": "per_head", "basis": "tied", "rotary": "partial", "rotary_fraction": 0.5},
+        ]
+    },
+    "learned planes": {
+        "layers": [_PLANE, _PLANE | {"window": WINDOW}, _PLANE | _NORMED | _ALIBI, _PLANE | _FOX]
+    },
 }
+ENCODED = ("alibi", "gated slopes", "forget gates", "learned bases", "learned spectra", "learned planes")
+"""Patterns of what is beside RoPE and NoPE."""
 _HIDDEN, _INNER, _WIDTH, _HEADS, _KV_HEADS = 128, 256, 32, 4, 2
 
 
@@ -110,6 +153,7 @@ def _weights(config: dict[str, Any], seed: int) -> dict[str, torch.Tensor]:
         linear(f"{name}.self_attn.k_proj", kv_heads, hidden, attention)
         linear(f"{name}.self_attn.v_proj", kv_heads, hidden, attention)
         linear(f"{name}.self_attn.o_proj", hidden, heads, config.get("output_bias", False))
+        weights |= _encoding(layer, config, f"{name}.self_attn", generator)
         if layer.get("qk_norm"):
             weights[f"{name}.self_attn.q_norm.weight"] = 1.5 + noise(width)
             weights[f"{name}.self_attn.k_norm.weight"] = 1.5 + noise(width)
@@ -120,3 +164,34 @@ def _weights(config: dict[str, Any], seed: int) -> dict[str, torch.Tensor]:
     if not config["tie_word_embeddings"]:
         weights["lm_head.weight"] = noise(config["vocab_size"], hidden)
     return weights
+
+
+def _encoding(
+    layer: dict[str, Any], config: dict[str, Any], name: str, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """What a layer's learned rotation and its bias need; gates are such that far keys count too."""
+    heads, kv_heads, width = (
+        config[field] for field in ("num_attention_heads", "num_key_value_heads", "head_dim")
+    )
+    turned = round(width * layer.get("rotary_fraction", 1))
+    by_head = {"tied": 1, "per_head": kv_heads}
+
+    def noise(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    found: dict[str, torch.Tensor] = {}
+    if kind := layer.get("basis"):
+        found["rotary_basis.weight"] = torch.linalg.qr(noise(by_head[kind], width, width)).Q
+    if kind := layer.get("spectrum"):
+        found["rotary_emb.angles"] = noise(by_head[kind], turned // 2) * 0.3
+    if layer["rotary"] == "plane":
+        found["rotary_emb.plane"] = noise(kv_heads, 2, width) * 0.15
+    bias = layer.get("bias") or {}
+    if "query" in bias.get("gates", ()):
+        found["logit_bias.query_gate"] = noise(heads, width) * 0.1
+    if "key" in bias.get("gates", ()):
+        found["logit_bias.key_gate"] = noise(kv_heads, width) * 0.1
+    if bias.get("kind") == "forget":
+        found["logit_bias.weight"] = noise(kv_heads, config["hidden_size"]) * 0.1
+        found["logit_bias.bias"] = noise(kv_heads).abs() + 3
+    return {f"{name}.{part}": weight.float().contiguous() for part, weight in found.items()}
