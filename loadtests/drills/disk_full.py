@@ -21,8 +21,8 @@ from loadtests.drills.subject import Subject
 from loadtests.drills.watch import Watch
 from server.default_model import NAME
 
-_STEPS = {"fetching": 40, "unpacking": 130, "converting": 330}
-"""Megabytes with which each step of making the default model is the one that fails."""
+_MEGABYTES = (40, 180, 330)
+"""With which fetching, unpacking and converting the default model are what fails."""
 
 _ENOUGH = 1024
 _TIGHT = 16
@@ -72,14 +72,14 @@ def _serve(findings: Findings, subject: Subject, disk: SmallDisk, say: Say) -> N
 def _make(findings: Findings, disk: SmallDisk, say: Say) -> None:
     """The default model, made where the disk fills up at each step, and then where it does not."""
     command = [sys.executable, "-m", "server.command", "model"]
-    for step, megabytes in _STEPS.items():
+    for megabytes in _MEGABYTES:
         say(f"the default model with {megabytes} MB")
         disk.resize(megabytes)
         done = disk.run(command, {**os.environ, "ROPEWAY_CACHE": str(disk.path)}, _FETCH_SECONDS)
         told = done.stderr.strip().splitlines()
-        findings.figures[f"full while {step}"] = " ".join(told[-3:])[-400:]
+        findings.figures[f"what is told with {megabytes} MB"] = " ".join(told[-3:])[-400:]
         findings.check(
-            f"full while {step}: it fails, says so, and leaves nothing that counts as a model",
+            f"the default model with {megabytes} MB: it fails, says so, and leaves nothing behind",
             done.returncode != 0
             and "default model" in done.stderr
             and "Traceback" not in done.stderr

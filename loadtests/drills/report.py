@@ -105,7 +105,7 @@ def _memory(figures: Mapping[str, Any]) -> Iterator[str]:
     """The slope, and the series that it is of, minute by minute."""
     if (slope := figures.get("slope")) is not None:
         yield (
-            f"Memory of all its processes (pages that they share counted once): "
+            "Memory of all its processes that no file backs, shared pages counted once: "
             f"{slope['per_hour'] / _MIB:+.2f} MiB an hour, 95 % interval {slope['low'] / _MIB:+.2f} to "
             f"{slope['high'] / _MIB:+.2f}, at {slope['mean'] / _MIB:.0f} MiB; of {slope['samples']} samples "
             f"over {60 * slope['hours']:.0f} minutes, behind a warm-up in which bounded stores fill up. The "

@@ -4,9 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from threading import Event, Thread
-from types import TracebackType
-from typing import Self
 
 import httpx
 
@@ -15,6 +12,7 @@ from loadtests.drills.attempt import Attempt
 from loadtests.drills.check import Drill, Findings, Say
 from loadtests.drills.crowd import Crowd
 from loadtests.drills.expected import Expected
+from loadtests.drills.held import SAMPLE_SECONDS, Held
 from loadtests.drills.outcomes import (
     UNSEEN,
     check_answers,
@@ -28,12 +26,10 @@ from loadtests.drills.slope import Slope, TooFewError
 from loadtests.drills.snapshot import Snapshot, settled
 from loadtests.drills.subject import Subject
 from loadtests.drills.watch import Watch
-from loadtests.memory import resident_bytes
 
 _AT_ONCE = 4
 _ASKED = 40
 _LEAVING = 0.1
-_SAMPLE_SECONDS = 5.0
 _LATE_SECONDS = 10.0
 _WARM_SHARE = 0.3
 """Of the time, at its beginning, while stores that are bounded (records, memo) still fill up."""
@@ -43,33 +39,6 @@ GROWTH = 0.05
 
 _MEMO = str(1 << 18)
 """Bytes of a memo that is full before the warm-up ends."""
-
-
-class _Memory:
-    """Samples what a server holds, by processes together, until the block ends."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._ended = Event()
-        self._thread = Thread(target=self._sample, daemon=True)
-        self._started = time.monotonic()
-        self.seconds: list[float] = []
-        self.bytes: list[int] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._ended.wait(_SAMPLE_SECONDS):
-            self.bytes.append(resident_bytes(self._pid))
-            self.seconds.append(time.monotonic() - self._started)
 
 
 class _Left:
@@ -108,13 +77,13 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
         left = _Left(client)
         started = time.monotonic()
         with (
-            _Memory(server.pid) as memory,
+            Held(server.pid) as memory,
             Watch(server.url) as watch,
             Crowd(server.url, plans, expected, _AT_ONCE) as crowd,
         ):
             while crowd.asking and (passed := (time.monotonic() - started) / 60) < minutes:
                 say(f"{passed:.1f} of {minutes:g} minutes, {len(crowd.attempts)} requests")
-                time.sleep(min(_SAMPLE_SECONDS, 60 * minutes))
+                time.sleep(min(SAMPLE_SECONDS, 60 * minutes))
                 left.read(crowd.attempts)
         settled(client)
         time.sleep(_LATE_SECONDS)
@@ -150,7 +119,7 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
     return findings
 
 
-def _check_memory(findings: Findings, memory: _Memory) -> None:
+def _check_memory(findings: Findings, memory: Held) -> None:
     first = int(_WARM_SHARE * len(memory.seconds))
     findings.figures["memory"] = {
         "seconds": [round(second, 1) for second in memory.seconds],
