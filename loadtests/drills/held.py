@@ -1,0 +1,62 @@
+"""The memory that a server's processes hold, sampled while something else happens."""
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from loadtests.memory import resident_bytes
+
+SAMPLE_SECONDS = 5.0
+# Pages of files (libraries) are left out: their share changes with whatever else this machine runs.
+_COUNTED = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
+
+
+def held_bytes(pid: int) -> int:
+    """Memory of a process and its children that no file backs, each page that they share counted once.
+
+    Elsewhere than on Linux all that is resident.
+    """
+    parent = psutil.Process(pid)
+    if not Path(f"/proc/{pid}/smaps_rollup").exists():
+        return resident_bytes(pid)
+    return sum(_held(process.pid) for process in (parent, *parent.children(recursive=True)))
+
+
+def _held(pid: int) -> int:
+    with suppress(OSError):  # it has ended meanwhile
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
+    return 0
+
+
+class Held:
+    """Samples until the block ends: `seconds` since its start, and `bytes` then."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._started = time.monotonic()
+        self.seconds: list[float] = []
+        self.bytes: list[int] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            while not self._ended.wait(SAMPLE_SECONDS):
+                self.bytes.append(held_bytes(self._pid))
+                self.seconds.append(time.monotonic() - self._started)
