@@ -2,9 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from loadtests.pages import Pages
 from loadtests.quality.observations import ObservationError
 from loadtests.results.files import ResultFileError, read
 from loadtests.results.report import report
@@ -22,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     except (ObservationError, ResultFileError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    return _check(docs, made) if options.check else _write(docs, made)
+    pages = Pages(docs, FOLDER, "make results")
+    return pages.check(made) if options.check else pages.write(made)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,33 +38,6 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="write nothing; the status is 1 if the report is out of date"
     )
     return parser
-
-
-def _write(docs: Path, made: Mapping[str, str]) -> int:
-    (docs / FOLDER).mkdir(parents=True, exist_ok=True)
-    for stale in _stale_plots(docs, made):
-        stale.unlink()
-    for name, text in made.items():
-        (docs / name).write_text(text, encoding="utf-8")
-    print(f"{docs / next(iter(made))}, and {len(made) - 1} plots")
-    return 0
-
-
-def _check(docs: Path, made: Mapping[str, str]) -> int:
-    different = [
-        name
-        for name, text in made.items()
-        if not (docs / name).is_file() or (docs / name).read_text(encoding="utf-8") != text
-    ]
-    different += [str(path.relative_to(docs)) for path in _stale_plots(docs, made)]
-    for name in different:
-        print(f"{docs / name} is out of date: make results", file=sys.stderr)
-    return 1 if different else 0
-
-
-def _stale_plots(docs: Path, made: Mapping[str, str]) -> list[Path]:
-    """Plots of an earlier report that this one does not show."""
-    return [path for path in sorted((docs / FOLDER).glob("*.svg")) if f"{FOLDER}/{path.name}" not in made]
 
 
 if __name__ == "__main__":

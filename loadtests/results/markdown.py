@@ -6,9 +6,9 @@ from typing import Any
 from loadtests.results.drawing import Plot
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; bars in cells are escaped. The first column is text, the others numbers."""
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
+    """A table; bars in cells are escaped. The first `texts` columns are text, the others numbers."""
+    lines = [head, [*["---"] * texts, *["--:"] * (len(head) - texts)], *rows]
     return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines)
 
 

@@ -93,12 +93,7 @@ def _added() -> Iterator[_Row]:
     halves = Sinusoidal(WIDTH, layout="half", first="cosine")
     yield "nope", "None (NoPE)", "Kazemnejad et al. 2023", Nope()
     yield "sinusoidal", "Sinusoidal, sine first", "Vaswani et al. 2017, section 3.5", Sinusoidal(WIDTH)
-    yield (
-        "sinusoidal_cosine",
-        "Sinusoidal, cosine first",
-        "the same features in tensor2tensor's halves",
-        halves,
-    )
+    yield "sinusoidal_cosine", "Sinusoidal, cosine first", "the same, as MusicGen 2023 has it", halves
     yield "learned", "Learned absolute", "Gehring et al. 2017", Learned(_drawn(LENGTH, WIDTH))
 
 
