@@ -32,6 +32,9 @@ def split(values: torch.Tensor, parts: int, dtype: torch.dtype) -> torch.Tensor:
 
     In bf16 the sum is within 2^(−8·parts) of a value, relatively, and an integer up to 2^(9·parts − 1) is
     exact. Raises EncodingError for a `dtype` other than bfloat16 and float32: float16 ends at 65,504.
+
+    Keep it from compilers that fuse: they hold a part with more bits than `dtype` has, so that nothing is
+    left for the next one, while what is stored is rounded.
     """
     if dtype not in (torch.bfloat16, torch.float32):
         raise EncodingError("dtype", dtype, "must be bfloat16 or float32")

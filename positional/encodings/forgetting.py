@@ -23,7 +23,7 @@ class Forgetting:
 
     `log_gates`: log f_ℓ ≤ 0 of every token, float [tokens]; positions are token indices. A constant gate is
     ALiBi of slope −log f. It is additive GRAPE along a path of factors I − log f_ℓ · E (GRAPE, appendix C).
-    Raises EncodingError for a gate above 1.
+    Raises EncodingError for a gate above 1, or of 0.
     """
 
     log_gates: torch.Tensor
@@ -31,7 +31,9 @@ class Forgetting:
     def __post_init__(self) -> None:
         if self.log_gates.dim() != 1:
             raise EncodingError("log_gates", tuple(self.log_gates.shape), "must be of [tokens]")
-        if not (self.log_gates <= 0).all():
+        if not self.log_gates.isfinite().all():
+            raise EncodingError("log_gates", self.log_gates.min().item(), "must be finite")
+        if (self.log_gates > 0).any():
             raise EncodingError("log_gates", self.log_gates.max().item(), "must not be above 0")
 
     @property

@@ -27,7 +27,7 @@ class Nilpotent:
             shapes = tuple(self.left.shape), tuple(self.right.shape)
             raise EncodingError("left, right", shapes, "must both be of [width, rank]")
         sizes = self.right.norm(dim=0)[:, None] * self.left.norm(dim=0)
-        if ((self.right.T @ self.left).abs() > TOLERANCE * sizes).any():
+        if not ((self.right.T @ self.left).abs() <= TOLERANCE * sizes).all():
             raise EncodingError("left, right", (self.right.T @ self.left).tolist(), "rightᵀ · left must be 0")
 
     @property

@@ -116,3 +116,9 @@ def test_gates_above_1_and_gates_of_several_heads_are_refused() -> None:
         Forgetting(torch.tensor([-0.1, 0.1]))
     with pytest.raises(EncodingError, match=r"log_gates: must be of \[tokens\]"):
         Forgetting(torch.zeros(3, 2))
+
+
+@pytest.mark.parametrize("log_gate", [-math.inf, math.nan])
+def test_a_gate_that_forgets_all_is_refused(log_gate: float) -> None:
+    with pytest.raises(EncodingError, match="log_gates: must be finite"):
+        Forgetting(torch.tensor([-0.1, log_gate]))

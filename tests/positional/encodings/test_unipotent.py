@@ -149,5 +149,7 @@ def test_gates_of_query_and_key_in_two_coordinates_are_one_only_where_they_are_o
 def test_what_is_not_nilpotent_is_refused() -> None:
     with pytest.raises(EncodingError, match="rightᵀ · left must be 0"):
         pair(4, reads=2, writes=2)
+    with pytest.raises(EncodingError, match="rightᵀ · left must be 0"):
+        key_gate(torch.full((3,), torch.nan, dtype=torch.float64), 4, reads=3)
     with pytest.raises(EncodingError, match="must both be of"):
         Nilpotent(torch.ones(4, 1), torch.ones(3, 1))
