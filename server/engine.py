@@ -17,6 +17,7 @@ from cache.extra_args import ARRIVAL
 from server.api_keys import ApiKeys
 from server.default_profile import DefaultProfile, RunningPrompt
 from server.drain import Drain
+from server.embeddings import Embeddings
 from server.fields import QGPMFields
 from server.intent import Intent, current_intent
 from server.invalidation import InvalidatingEngine
@@ -24,12 +25,14 @@ from server.locate import Source
 from server.memo import RelevanceMemo
 from server.metrics import Metrics
 from server.preparation import Abilities, PlainReason, Preparation, prepare, refuse_forged
+from server.ranking import Ranking, rank_sentences, sources_of
 from server.rebuild import RebuildingOutputProcessor, Rebuilt, answering, rebuild
 from server.request_record import PromptRecord, RecordStore
 from server.request_trace import RequestTrace
 from server.rope_choice import ServedRope, Wish
+from server.score_pass import Heads, Inner, memo_key, score_arguments
 from server.score_passes import Place, ScorePasses
-from server.two_passes import Inner, PromptRun, Scores, memo_key, score, score_arguments
+from server.two_passes import PromptRun
 
 _CLEANUP_SECONDS = 10
 
@@ -45,6 +48,7 @@ class RopewayEngine(InvalidatingEngine):
     drain: Drain
     api_keys: ApiKeys
     score_passes: ScorePasses
+    embeddings: Embeddings | None
 
     def open(
         self,
@@ -53,10 +57,11 @@ class RopewayEngine(InvalidatingEngine):
         metrics: Metrics,
         memo: RelevanceMemo,
         api_keys: ApiKeys,
+        embeddings: Embeddings | None,
     ) -> None:
         """Say what the loaded model and the command line allow; before the first request.
 
-        `rope`: None for a model none of whose rules can be replaced.
+        `rope`: None for a model none of whose rules can be replaced; `embeddings`: None for a server without.
         """
         self.abilities = abilities
         self.api_keys = api_keys
@@ -64,6 +69,7 @@ class RopewayEngine(InvalidatingEngine):
         self.profiles = DefaultProfile(rope, self.model_config.max_model_len)
         self.metrics = metrics
         self.memo = memo
+        self.embeddings = embeddings
         self.records = RecordStore()
         self.drain = Drain()
 
@@ -124,13 +130,11 @@ class RopewayEngine(InvalidatingEngine):
         experts = self.vllm_config.aux_output_config.enable_return_routed_experts
         return await rebuild(self.engine_core, self.output_processor, self.profiles, experts)
 
-    async def score(self, inner: Inner, preparation: Preparation) -> Scores:
-        """The score pass alone, of a prompt that `prepare` made ready."""
-        return await score(
-            Inner(super().generate, inner.prompt, inner.parameters, inner.request_id, inner.options),
-            preparation,
-            score_arguments(inner.parameters, preparation),
-        )
+    async def rank(self, inner: Inner, preparation: Preparation) -> Ranking:
+        """The relevance alone, nothing remembered, of a prompt that `prepare` made ready."""
+        heads = Heads(replace(inner, generate=super().generate), preparation)
+        sources = sources_of(preparation, heads, self.embeddings, inner.prompt.get("cache_salt"))
+        return await rank_sentences(sources, preparation.asked(), preparation.choice)
 
     async def prepare(
         self, prompt: Mapping[str, Any], fields: QGPMFields, source: Source
@@ -190,7 +194,17 @@ class RopewayEngine(InvalidatingEngine):
             preparing = asyncio.create_task(self._prepare_timed(inner, intent, record, trace, place))
             intent.preparing.append(preparing)
         run = PromptRun(
-            inner, running, self.profiles, record, self.metrics, self.memo, intent, preparing, trace, place
+            inner,
+            running,
+            self.profiles,
+            record,
+            self.metrics,
+            self.memo,
+            intent,
+            preparing,
+            trace,
+            place,
+            self.embeddings,
         )
         self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
         intent.runs.append(run)

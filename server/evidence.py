@@ -4,8 +4,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
+
+import torch
 
 from positional.qgpm import QGPMConfig
+from positional.sources.contract import Asked, Reading, SourceName
 from server.locate import Located, LocateError, Sentence
 from server.offsets import TokenizedPrompt
 
@@ -18,10 +22,16 @@ _MOST_OCCURRENCES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRelevance:
-    """z of every sentence (float64, no two alike) and how many of them are evidence."""
+    """A source of relevance: z of every sentence (float64, no two alike), and how many are evidence."""
 
     z: tuple[float, ...]
     count: int
+    name: ClassVar[SourceName] = "caller"
+
+    async def read(self, asked: Asked) -> Reading:
+        """As `Source.read`; the passages were found when the prompt was located."""
+        z = torch.tensor(self.z, dtype=torch.float64)
+        return Reading(self.name, z, 0.0, {"evidence_sentences": self.count})
 
 
 def evidence_relevance(

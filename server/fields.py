@@ -6,11 +6,23 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from positional.qgpm import Ablation, QGPMConfig, QGPMError
+from positional.sources.fusion import Choice, Fusion
 from server.evidence import evidence_overrides
+from server.relevance_choice import CALLER, ChoiceError, Weights, weights_of
+
+MOST_NEIGHBOURS = 16
 
 _SHOWN = 80
 _LONGEST_WORD = 16
@@ -52,8 +64,10 @@ class QGPMFields:
     """What a request said in `qgpm`.
 
     `asked`: the request itself said whether to use QGPM; otherwise `enabled` is the server's default.
-    `evidence`: passages with their scores. `overrides`: the settings of QGPMConfig that the request gave.
-    `ablation`: the part of QGPM that it leaves out.
+    `evidence`: passages with their scores. `relevance`: the sources to ask, `fusion`: how several are made
+    one. `neighbours`: how many sentences on both sides of a relevant one are kept with it. `adaptive_k`:
+    whether K_s grows to what looks like evidence. `overrides`: the settings of QGPMConfig that the request
+    gave. `ablation`: the part of QGPM that it leaves out.
     """
 
     enabled: bool
@@ -63,6 +77,10 @@ class QGPMFields:
     evidence: tuple[tuple[str, float | None], ...] | None = None
     overrides: Mapping[str, int | float] = field(default_factory=dict)
     ablation: Ablation | None = None
+    relevance: Weights | None = None
+    fusion: Fusion | None = None
+    neighbours: int = 0
+    adaptive_k: bool = False
 
     @classmethod
     def parse(cls, value: object, defaults: QGPMConfig, enabled_by_default: bool = False) -> "QGPMFields":
@@ -80,11 +98,28 @@ class QGPMFields:
         body = _validated(value)
         given = body.model_dump(include=set(QGPMConfig.__dataclass_fields__), exclude_none=True)
         passages = None if body.evidence is None else tuple((p.text, p.score) for p in body.evidence)
+        _check_sources(body)
         parsed = cls(
-            True, True, body.question, body.context, passages, MappingProxyType(given), body.ablation
+            enabled=True,
+            question=body.question,
+            context=body.context,
+            evidence=passages,
+            overrides=MappingProxyType(given),
+            ablation=body.ablation,
+            relevance=body.relevance,
+            fusion=body.fusion,
+            neighbours=body.neighbours or 0,
+            adaptive_k=bool(body.adaptive_k),
         )
         parsed.config(defaults)
         return parsed
+
+    def choice(self, default: Choice) -> Choice:
+        """The sources to ask: the request's, else its evidence, else the server's `default`."""
+        fusion = self.fusion or default.fusion
+        if self.relevance is not None:
+            return Choice(self.relevance, fusion)
+        return CALLER if self.evidence is not None else Choice(default.weights, fusion)
 
     def config(self, defaults: QGPMConfig, evidence_sentences: int | None = None) -> QGPMConfig:
         """The settings to use: the defaults with this request's.
@@ -111,6 +146,13 @@ _Text = Annotated[str, AfterValidator(_not_blank)]
 # Anything above has the same effect as the number of sentences; a limit keeps it a machine number.
 _Count = Annotated[int, Field(le=2**31 - 1)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _weights(value: object) -> Weights | None:
+    try:
+        return None if value is None else weights_of(value)
+    except ChoiceError as error:
+        raise PydanticCustomError("sources", "{reason}", {"reason": str(error)}) from error
 
 
 class _Passage(BaseModel):
@@ -144,6 +186,19 @@ class _Body(BaseModel):
     anchor_ratio: _Number | None = None
     gate_width: _Number | None = None
     ablation: Ablation | None = None
+    relevance: Annotated[Weights | None, BeforeValidator(_weights)] = None
+    fusion: Fusion | None = None
+    neighbours: Annotated[int, Field(ge=0, le=MOST_NEIGHBOURS)] | None = None
+    adaptive_k: bool | None = None
+
+
+def _check_sources(body: _Body) -> None:
+    """Raise FieldError where the sources and the evidence contradict each other."""
+    names = [name for name, _ in body.relevance or ()]
+    if "caller" in names and body.evidence is None:
+        raise FieldError("qgpm.relevance", "names caller, but there is no qgpm.evidence", names)
+    if names and "caller" not in names and body.evidence is not None:
+        raise FieldError("qgpm.relevance", "leaves out caller, but there is qgpm.evidence", names)
 
 
 def _validated(value: Mapping[Any, Any]) -> _Body:

@@ -14,6 +14,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser, human_readable_int
 from server.admin_key import HEADER, VARIABLE, AdminKey
 from server.limits import add_limit_flags
 from server.memo import DEFAULT_BYTES
+from server.relevance_flags import add_relevance_flags
 
 DESCRIPTION = """Serve a model over the OpenAI API, with QGPM per request. Without MODEL: the default model.
 Every flag of `vllm serve` keeps its meaning; those that Ropeway must set itself are refused by name."""
@@ -68,6 +69,7 @@ _REFUSALS = (
     Refusal("--nnodes", _above_one, "all nodes but the first would be headless, which is refused"),
     Refusal("--headless", bool, "a headless engine has no API process to run the two passes"),
     Refusal("--memo-bytes", lambda value: value < 0, "memory cannot be negative; 0 keeps nothing"),
+    Refusal("--embedding-bytes", lambda value: value < 0, "memory cannot be negative; 0 keeps nothing"),
     Refusal("--ready-stall-seconds", lambda value: value <= 0, "a stall takes time"),
     Refusal("--grpc", bool, "only the HTTP server is Ropeway's"),
     Refusal("--grpc-port", _given, "only the HTTP server is Ropeway's"),
@@ -96,6 +98,7 @@ def parser() -> FlexibleArgumentParser:
         help="the heads that relevance is read from (default: ropeway-heads.json in the model's folder, else "
         "the one that comes with the package for the model)",
     )
+    add_relevance_flags(ours)
     ours.add_argument(
         "--admin-key",
         type=AdminKey.of,

@@ -63,11 +63,12 @@ class Located:
     `num_tokens`: L, the tokens before an assistant prefix that is to be continued, otherwise all.
     `sentences`: in document order; those of one part of the context (one message) follow without a hole.
     `query_rows`: ascending; `question_tokens` of them are the question's. `silent`: the context's tokens that
-    contain a newline, which give no signal.
+    contain a newline, which give no signal. `question`: where it stands.
     """
 
     num_tokens: int
     sentences: tuple[Sentence, ...]
+    question: Span
     query_rows: tuple[int, ...]
     question_tokens: int
     silent: tuple[int, ...]
@@ -105,7 +106,7 @@ def locate(
     own_rows = range(0) if before_context else range(first, last)
     rows = tuple(sorted({*own_rows, *tail}))
     silent = tuple(t for s in sentences for t in range(s.start, s.end) if prompt.holds_newline(t))
-    return Located(layout.num_tokens, sentences, rows, len(own_rows), silent)
+    return Located(layout.num_tokens, sentences, asked, rows, len(own_rows), silent)
 
 
 @dataclass(frozen=True, slots=True)

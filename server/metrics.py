@@ -5,8 +5,11 @@ from typing import Any, get_args
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from positional.sources.contract import SourceError
 from server.limits import Limit
+from server.ranking import Ranking
 from server.refusal import Reason
+from server.relevance_choice import SOURCES
 from server.request_record import Mode, Outcome, PromptRecord, Stage
 
 _SECONDS = (0.001, 0.005, 0.02, 0.08, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 640, 2560)
@@ -15,6 +18,11 @@ _USUAL = (
     ("plain", "none", "none"),
     ("qgpm", "heads", "miss"),
     ("qgpm", "heads", "hit"),
+    ("qgpm", "lexical", "none"),
+    ("qgpm", "embedding", "none"),
+    ("qgpm", "fused", "none"),
+    ("qgpm", "fused", "miss"),
+    ("qgpm", "fused", "hit"),
     ("evidence", "caller", "none"),
 )
 
@@ -59,6 +67,19 @@ class Metrics:
             buckets=_SECONDS,
             **shared,
         )
+        self._sources = Histogram(
+            "ropeway_source_seconds",
+            "Seconds that a source of relevance took for a prompt; several work at once.",
+            ("source",),
+            buckets=_SECONDS,
+            **shared,
+        )
+        self._failed_sources = Counter(
+            "ropeway_source_failures_total",
+            "Prompts for which a source of relevance gave nothing: others decided, or the answer was plain.",
+            ("source",),
+            **shared,
+        )
         self._ready = Gauge(
             "ropeway_ready", "1 while /ready answers 200, else 0: starting, draining or stalled.", **shared
         )
@@ -86,6 +107,14 @@ class Metrics:
         """Count a request that exceeded a limit."""
         self._limited.labels(limit).inc()
 
+    def ranked(self, ranking: Ranking) -> None:
+        """Count what the sources of a prompt's relevance took."""
+        for found in ranking.found:
+            if isinstance(found, SourceError):
+                self._failed_sources.labels(found.source).inc()
+            else:
+                self._sources.labels(found.source).observe(found.seconds)
+
     def first_token(self, record: PromptRecord) -> None:
         """Count a prompt's first token."""
         labels = (record.mode, record.relevance, record.remembered)
@@ -107,6 +136,8 @@ class Metrics:
             (self._refused, get_args(Reason)),
             (self._limited, get_args(Limit)),
             (self._stages, get_args(Stage)),
+            (self._sources, SOURCES),
+            (self._failed_sources, SOURCES),
         ):
             _make(family, ((value,) for value in values))
         _make(self._ttft, _USUAL)

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 
 from positional.profile import ROPE_TYPES
+from positional.sources.fusion import Fusion
 from server.error_response import OwnRoute
+from server.fields import MOST_NEIGHBOURS
+from server.relevance_choice import HEAVIEST, SOURCES
 
 _TEXT = {"type": "string", "minLength": 1}
 _COUNT = {"type": "integer", "maximum": 2**31 - 1}
@@ -21,6 +24,7 @@ _PASSAGE = {
     "required": ["text"],
     "additionalProperties": False,
 }
+_SOURCE = {"enum": list(SOURCES)}
 _SETTINGS: dict[str, dict[str, Any]] = {
     "question": _TEXT,
     "context": _TEXT,
@@ -34,6 +38,21 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "anchor_ratio": _ABOVE_0,
     "gate_width": _ABOVE_0,
     "ablation": {"enum": ["no_prefix", "one_map"]},
+    "relevance": {
+        "anyOf": [
+            _SOURCE,
+            {"type": "array", "minItems": 1, "uniqueItems": True, "items": _SOURCE},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "properties": {name: {**_ABOVE_0, "maximum": HEAVIEST} for name in SOURCES},
+                "additionalProperties": False,
+            },
+        ]
+    },
+    "fusion": {"enum": list(get_args(Fusion))},
+    "neighbours": {"type": "integer", "minimum": 0, "maximum": MOST_NEIGHBOURS},
+    "adaptive_k": {"type": "boolean"},
 }
 
 
@@ -41,7 +60,7 @@ def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-QGPM = {
+QGPM: dict[str, Any] = {
     "title": "QGPM",
     "description": "Query-guided positional modulation: on, off, or settings. null: the server's default.",
     "anyOf": [
@@ -53,7 +72,8 @@ QGPM = {
         },
     ],
 }
-"""The schema of the field `qgpm`. That a text occurs in the prompt, and k_broad > k_sharp, no schema says."""
+"""The schema of the field `qgpm`. That a text occurs in the prompt, k_broad > k_sharp, and that evidence goes
+with the source `caller`, no schema says."""
 
 RULE: dict[str, dict[str, Any]] = {
     "base": _or_null({"type": "number", "exclusiveMinimum": 1}),
@@ -69,7 +89,7 @@ RULE: dict[str, dict[str, Any]] = {
 }
 """The members of a RoPE rule, by name."""
 
-ROPE = {
+ROPE: dict[str, Any] = {
     "title": "RoPE rule",
     "description": "The request's own RoPE rule, or the policy that chooses one. null: the server's default.",
     "anyOf": [{"type": "null"}, {"type": "object", "properties": RULE, "additionalProperties": False}],

@@ -4,26 +4,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from cache.extra_args import ScoreTask, reserved_names
 from cache.head_profile import QUERY_TAIL, HeadProfile
-from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig
+from positional.coordinates import SentenceScores
+from positional.evidence_count import widened
+from positional.modulation import Modulation
+from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig, build_modulation
+from positional.sources.contract import Asked
+from positional.sources.fusion import Choice
 from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
 from server.limits import LimitError, Limits
-from server.locate import Located, LocateError, Source, locate
+from server.locate import QUESTION_MARK, Located, LocateError, Source, locate
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
+from server.relevance_choice import HEADS
 from server.request_error import RequestError
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the loaded model and the server's settings allow; `ablations`: to leave out parts of QGPM."""
+    """What the loaded model and the server's settings allow.
+
+    `ablations`: to leave out parts of QGPM. `relevance`: the sources for requests that do not say. `embeds`:
+    whether there are embeddings.
+    """
 
     modulates: bool
     heads: HeadProfile | None
     enabled_by_default: bool
     ablations: bool
     limits: Limits
+    relevance: Choice = HEADS
+    embeds: bool = False
 
     @property
     def defaults(self) -> QGPMConfig:
@@ -38,13 +52,19 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A prompt ready for its passes; `evidence` in place of a score pass where the caller gave it."""
+    """A prompt ready for its passes: `choice` says what its relevance is read from.
+
+    `evidence`: what the caller gave. `neighbours`, `adaptive_k`: as in QGPMFields.
+    """
 
     prompt: TokenizedPrompt
     located: Located
     config: QGPMConfig
+    choice: Choice
     evidence: EvidenceRelevance | None
     ablation: Ablation | None
+    neighbours: int
+    adaptive_k: bool
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -53,8 +73,21 @@ class Preparation:
 
     @property
     def asks_heads(self) -> bool:
-        """Whether relevance is to come from the model's heads: the caller gave none, and it can differ."""
-        return self.evidence is None and len(self.located.sentences) > 1
+        """Whether there is to be a score pass: heads are chosen, and relevance can differ."""
+        return "heads" in self.choice.sources and len(self.located.sentences) > 1
+
+    def asked(self) -> Asked:
+        """The texts: what the sentences say and what is asked about them."""
+        text, (start, end) = self.prompt.text, self.located.question
+        sentences = (text[sentence.start_char : sentence.end_char] for sentence in self.located.sentences)
+        return Asked(tuple(sentences), text[start:end].removeprefix(QUESTION_MARK).strip())
+
+    def modulation(self, relevance: torch.Tensor) -> tuple[Modulation, SentenceScores]:
+        """How the prompt is moved, from its sentences' z; raises NothingToModulate."""
+        config = widened(self.config, relevance) if self.adaptive_k else self.config
+        return build_modulation(
+            relevance, self.spans, self.located.num_tokens, config, self.ablation, self.neighbours
+        )
 
     def score_task(self) -> ScoreTask:
         """What the score pass reads."""
@@ -88,11 +121,17 @@ def refusal(prompt: Mapping[str, Any], fields: QGPMFields, abilities: Abilities)
             "qgpm.ablation is for measurements, on a server that was started with --qgpm-ablations",
             "qgpm.ablation",
         )
-    if abilities.heads is None and fields.evidence is None:
+    sources = fields.choice(abilities.relevance).sources
+    parameter = "qgpm" if fields.relevance is None else "qgpm.relevance"
+    if "heads" in sources and abilities.heads is None:
         return RequestError(
-            "this model has no head profile; give qgpm.evidence, or start the server with --head-profile "
-            "(made by `ropeway calibrate`)",
-            "qgpm",
+            "this model has no head profile; give qgpm.evidence, name another source in qgpm.relevance, or "
+            "start the server with --head-profile (made by `ropeway calibrate`)",
+            parameter,
+        )
+    if "embedding" in sources and not abilities.embeds:
+        return RequestError(
+            "qgpm.relevance names embedding, but this server was started without --embedding-model", parameter
         )
     return None
 
@@ -130,10 +169,20 @@ def _prepare(
     located = locate(text, source, fields.question, fields.context, abilities.query_tail, limits)
     sentences = located.sentences
     limits.check_sentences(len(sentences), sum(sentence.end - sentence.start for sentence in sentences))
+    choice = fields.choice(abilities.relevance)
     evidence = None
     if fields.evidence is not None:
         evidence = evidence_relevance(text, located, fields.evidence)
-    elif len(sentences) > 1:
+    if "heads" in choice.sources and len(sentences) > 1:
         limits.check_question(located.question_tokens)
     count = None if evidence is None else evidence.count
-    return Preparation(text, located, fields.config(abilities.defaults, count), evidence, fields.ablation)
+    return Preparation(
+        prompt=text,
+        located=located,
+        config=fields.config(abilities.defaults, count),
+        choice=choice,
+        evidence=evidence,
+        ablation=fields.ablation,
+        neighbours=fields.neighbours,
+        adaptive_k=fields.adaptive_k,
+    )

@@ -13,7 +13,7 @@ from positional.relevance import rank
 from server.locate import Sentence
 
 Mode = Literal["plain", "qgpm", "evidence"]
-Relevance = Literal["none", "heads", "caller"]
+Relevance = Literal["none", "heads", "lexical", "embedding", "caller", "fused"]
 Outcome = Literal["running", "success", "aborted", "error", "rejected"]
 Stage = Literal["locate", "score", "collect", "maps", "answer", "first_token", "total"]
 
@@ -30,8 +30,8 @@ class PromptRecord:
     reading the relevance in the worker, is a part of `score`; `answer` lasts until the first token. `memo`:
     relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
     generation of the server's default that it follows (None: the request's own). `relevance`: where it came
-    from, also where the answer was plain in spite of it. `rebuilt`: how often the
-    answer went on under a new default; `not_rebuilt`: why it did not.
+    from, also where the answer was plain in spite of it; `ranking`: what each source of it took. `rebuilt`:
+    how often the answer went on under a new default; `not_rebuilt`: why it did not.
     """
 
     arrival: float
@@ -44,6 +44,7 @@ class PromptRecord:
     top: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[Stage, float] = field(default_factory=dict)
     relevance: Relevance = "none"
+    ranking: dict[str, Any] | None = None
     memo: bool = False
     profile: dict[str, Any] = field(default_factory=dict)
     rebuilt: int = 0
@@ -56,9 +57,9 @@ class PromptRecord:
     @property
     def remembered(self) -> Literal["hit", "miss", "none"]:
         """Whether the memo knew the relevance that heads give."""
-        if self.relevance != "heads":
-            return "none"
-        return "hit" if self.memo else "miss"
+        if self.memo:
+            return "hit"
+        return "none" if self.score_cached is None else "miss"
 
     def since_arrival(self) -> float:
         """Seconds since the request arrived."""
@@ -92,6 +93,7 @@ class PromptRecord:
             "protected_prefix": self.protected_prefix,
             "top": self.top,
             "seconds": self.seconds,
+            "relevance": self.ranking,
             "memo": self.memo,
             "profile": self.profile,
             "rebuilt": self.rebuilt,

@@ -1,11 +1,12 @@
 """Routes of Ropeway's own: what was done, what the model is, and the score pass alone."""
 
-import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
+import torch
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -14,7 +15,7 @@ from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 from vllm.entrypoints.serve.utils.api_utils import validate_json_request, with_cancellation
 from vllm.sampling_params import SamplingParams
 
-from positional.qgpm import NothingToModulate, build_modulation
+from positional.qgpm import NothingToModulate
 from server.answers import OneRelevance, Positional, PromptsDone, RequestDone, SeveralRelevances
 from server.engine import RopewayEngine
 from server.error_response import OwnRoute, error_response
@@ -24,7 +25,7 @@ from server.plane_positions import plane_positions
 from server.preparation import PlainReason, Preparation
 from server.relevance_body import read_body, read_score_fields
 from server.request_record import all_relevant, sentence_rows
-from server.two_passes import Inner
+from server.score_pass import Inner
 
 _REFUSED = (
     HTTPStatus.BAD_REQUEST,
@@ -69,6 +70,8 @@ async def get_positional(request: Request) -> JSONResponse:
             "defaults": {
                 "qgpm": "on" if abilities.enabled_by_default else "off",
                 "query_tail": abilities.query_tail,
+                "relevance": dict(abilities.relevance.weights),
+                "fusion": abilities.relevance.fusion,
                 **asdict(abilities.defaults),
             },
         }
@@ -83,7 +86,7 @@ async def get_positional(request: Request) -> JSONResponse:
 )
 @with_cancellation
 async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResponse:
-    """The score pass alone: sentences with offsets, z, rank and scores, and positions on three planes."""
+    """The relevance alone: sentences with offsets, z, rank and scores, and positions on three planes."""
     engine = _engine(raw_request)
     parsed = read_body(body)
     fields = read_score_fields(parsed, engine.abilities)
@@ -105,7 +108,9 @@ async def post_relevance(body: dict[str, Any], raw_request: Request) -> JSONResp
     # All prompts are located before any is scored, so that a bad one costs nothing.
     prepared = [await engine.prepare(prompt, fields, source) for prompt in prompts]
     results = []
-    with engine.score_passes.place(read_holder(engine, raw_request)):  # one at a time
+    asks_heads = "heads" in fields.choice(engine.abilities.relevance).sources
+    place = engine.score_passes.place(read_holder(engine, raw_request)) if asks_heads else nullcontext()
+    with place:  # one score pass at a time
         for prompt, placed, preparation in zip(prompts, parameters, prepared, strict=True):
             inner = Inner(engine.generate, prompt, placed, f"relevance-{uuid4().hex}", options)
             results.append(await _relevance(engine, inner, preparation))
@@ -129,7 +134,7 @@ async def _render(body: Body, handler: Any) -> list[dict[str, Any]] | ErrorRespo
 async def _relevance(
     engine: RopewayEngine, inner: Inner, preparation: Preparation | PlainReason
 ) -> dict[str, Any]:
-    # The body asks for a score pass, so what could not be located was refused.
+    # The body asks for relevance, so what could not be located was refused.
     assert isinstance(preparation, Preparation)
     located, spans = preparation.located, preparation.spans
     result: dict[str, Any] = {
@@ -141,21 +146,24 @@ async def _relevance(
     }
     if not spans:
         return {**result, "reason": "too_few_sentences"}
-    started = time.perf_counter()
-    found = await engine.score(inner, preparation)
-    result["seconds"] = {"score": time.perf_counter() - started, "collect": found.collect_seconds}
-    result["tokens"]["cached"] = found.cached
+    ranking = await engine.rank(inner, preparation)
+    result["relevance"] = ranking.describe()
+    result["seconds"] = {}
+    for reading in ranking.readings:
+        if reading.source == "heads":
+            result["seconds"] = {"score": reading.seconds, "collect": reading.cost["collect"]}
+            result["tokens"]["cached"] = reading.cost["cached"]
+    z = torch.zeros(len(spans), dtype=torch.float64)
     try:
-        modulation, scores = build_modulation(
-            found.z, spans, located.num_tokens, preparation.config, preparation.ablation
-        )
+        z = ranking.z
+        modulation, scores = preparation.modulation(z)
         result["protected_prefix"] = min(scores.protected_until)
         if (profile := engine.profiles.profile(inner.parameters)) is not None:
             result["positions"] = plane_positions(modulation, profile, located.num_tokens)
     except NothingToModulate as nothing:
         result["reason"] = nothing.reason
         scores = all_relevant(len(spans))
-    rows = sentence_rows(found.z, scores, located.sentences)
+    rows = sentence_rows(z, scores, located.sentences)
     text = preparation.prompt.text
     for row, sentence in zip(rows, located.sentences, strict=True):
         row |= {"start_char": sentence.start_char, "end_char": sentence.end_char}

@@ -8,6 +8,7 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import uvloop
@@ -33,6 +34,7 @@ from cache.scheduler import DESCRIBE_PROGRESS
 from server.api_keys import ApiKeys
 from server.cache_account import CacheAccount
 from server.cache_metrics import keep_fresh
+from server.embeddings import Embeddings
 from server.engine import RopewayEngine
 from server.engine_config import REFUSALS, StartError, configured, head_profile
 from server.extension import extend
@@ -70,12 +72,12 @@ def run(model: str | None, arguments: Sequence[str]) -> int:
         check_vllm_version()
         register_architectures()
         args = parse(model, arguments)
-        heads = head_profile(args)
+        heads, embeddings = head_profile(args), Embeddings.of(args)
         cli_env_setup()
         configure_logging_from_args(args)
         if args.log_requests_json:
             log_requests()
-        uvloop.run(_serve(args, heads))
+        uvloop.run(_serve(args, heads, embeddings))
     except REFUSALS as error:
         print(f"ropeway serve: {error}", file=sys.stderr)
         return 2
@@ -85,7 +87,7 @@ def run(model: str | None, arguments: Sequence[str]) -> int:
     return 0
 
 
-async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
+async def _serve(args: Namespace, heads: HeadProfile | None, embeddings: Embeddings | None) -> None:
     # Until uvicorn takes the signal over, SIGTERM must also end a start that is under way.
     signal.signal(signal.SIGTERM, _interrupt)
     for plugin, manager in (
@@ -97,7 +99,7 @@ async def _serve(args: Namespace, heads: HeadProfile | None) -> None:
     address, sock = _bind(args)
     try:
         async with _engine(args, heads) as (engine, rope):
-            app = await _app(args, engine, heads, rope)
+            app = await _app(args, engine, heads, rope, embeddings)
             background = [
                 asyncio.create_task(_announce(address, sock, engine)),
                 asyncio.create_task(app.state.ropeway_readiness.pulse.watch()),
@@ -161,7 +163,11 @@ async def _engine(
 
 
 async def _app(
-    args: Namespace, engine: RopewayEngine, heads: HeadProfile | None, rope: ServedRope | None
+    args: Namespace,
+    engine: RopewayEngine,
+    heads: HeadProfile | None,
+    rope: ServedRope | None,
+    embeddings: Embeddings | None,
 ) -> FastAPI:
     tasks = await engine.get_supported_tasks()
     ranks = await engine.collective_rpc("describe_positions")
@@ -170,9 +176,17 @@ async def _app(
     heads = heads if modulates else None
     memo = RelevanceMemo(b"" if heads is None else heads.digest, args.memo_bytes)
     REGISTRY.register(MemoCollector(memo))
-    abilities = Abilities(modulates, heads, args.qgpm == "on", args.qgpm_ablations, Limits.of(args))
+    abilities = Abilities(
+        modulates,
+        heads,
+        args.qgpm == "on",
+        args.qgpm_ablations,
+        Limits.of(args),
+        replace(args.qgpm_relevance, fusion=args.qgpm_fusion),
+        embeddings is not None,
+    )
     metrics = Metrics()
-    engine.open(abilities, as_loaded(rope, plan), metrics, memo, ApiKeys.of(args))
+    engine.open(abilities, as_loaded(rope, plan), metrics, memo, ApiKeys.of(args), embeddings)
     REGISTRY.register(ProfileCollector(engine.profiles))
     app = build_app(args, tasks, engine.model_config)
     extend(app, args, metrics, engine.drain)

@@ -24,7 +24,7 @@ from tests.support.prose import document
 pytest_plugins = ("tests.http.fixtures",)
 
 FIELDS = {
-    *("mode", "sentences", "protected_prefix", "top", "seconds", "memo"),
+    *("mode", "sentences", "protected_prefix", "top", "seconds", "relevance", "memo"),
     *("profile", "rebuilt", "tokens", "outcome"),
 }
 

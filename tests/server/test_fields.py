@@ -3,7 +3,9 @@ from typing import Any
 import pytest
 
 from positional.qgpm import PACKAGE_DEFAULTS
+from positional.sources.fusion import Choice
 from server.fields import FieldError, QGPMFields
+from server.relevance_choice import HEADS, Weights
 
 
 def parse(value: object) -> QGPMFields:
@@ -29,7 +31,8 @@ def test_an_object_switches_qgpm_on() -> None:
 
 
 def test_null_inside_the_object_means_the_default() -> None:
-    names = ["question", "context", "evidence", "ablation", *PACKAGE_DEFAULTS.__dataclass_fields__]
+    sources = ("relevance", "fusion", "neighbours", "adaptive_k")
+    names = ["question", "context", "evidence", "ablation", *sources, *PACKAGE_DEFAULTS.__dataclass_fields__]
     assert parse(dict.fromkeys(names)) == parse({})
 
 
@@ -159,3 +162,62 @@ def test_k_follows_the_evidence_once_it_is_known() -> None:
     assert fields.config(PACKAGE_DEFAULTS, 30).k_sharp == 30
     assert fields.config(PACKAGE_DEFAULTS, 30).k_broad == 31
     assert parse({"evidence": ["a"], "k_sharp": 2}).config(PACKAGE_DEFAULTS, 30).k_sharp == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "weights"),
+    [
+        ("lexical", (("lexical", 1.0),)),
+        (["heads", "lexical"], (("heads", 1.0), ("lexical", 1.0))),
+        ({"heads": 1, "embedding": 0.25}, (("heads", 1.0), ("embedding", 0.25))),
+    ],
+)
+def test_sources_are_a_name_a_list_or_weights(value: object, weights: Weights) -> None:
+    choice = parse({"relevance": value, "fusion": "rank"}).choice(HEADS)
+    assert choice == Choice(weights, "rank")
+
+
+def test_sources_that_are_not_named_are_the_evidence_or_the_servers_own() -> None:
+    default = Choice((("lexical", 2.0), ("heads", 1.0)), "rank")
+    assert parse({}).choice(default) == default
+    assert parse({"fusion": "sum"}).choice(default) == Choice(default.weights, "sum")
+    assert parse({"evidence": ["a"]}).choice(default).sources == ("caller",)
+    both = parse({"evidence": ["a"], "relevance": ["caller", "lexical"]}).choice(default)
+    assert (both.sources, both.fusion) == (("caller", "lexical"), "rank")
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"relevance": "head"}, "must be one of heads, lexical, embedding, caller, a list"),
+        ({"relevance": []}, "must be one of"),
+        ({"relevance": {}}, "must be one of"),
+        ({"relevance": 1}, "must be one of"),
+        ({"relevance": [["heads"]]}, "must be one of"),
+        ({"relevance": ["heads", "heads"]}, "names heads twice"),
+        ({"relevance": {"heads": 0}}, "needs weights above 0"),
+        ({"relevance": {"heads": True}}, "needs weights above 0"),
+        ({"relevance": {"heads": float("nan")}}, "needs weights above 0"),
+        ({"relevance": {"heads": 1e7}}, "needs weights above 0"),
+        ({"relevance": "caller"}, "names caller, but there is no qgpm.evidence"),
+        ({"relevance": "lexical", "evidence": ["a"]}, "leaves out caller, but there is qgpm.evidence"),
+    ],
+)
+def test_sources_that_cannot_be_asked_are_refused_by_name(value: object, told: str) -> None:
+    with pytest.raises(FieldError) as found:
+        parse(value)
+    assert found.value.parameter == "qgpm.relevance"
+    assert found.value.message.startswith(f"qgpm.relevance {told}")
+
+
+@pytest.mark.parametrize("value", [-1, 17, 1.5, True, "1"])
+def test_neighbours_are_few(value: object) -> None:
+    with pytest.raises(FieldError) as found:
+        parse({"neighbours": value})
+    assert found.value.parameter == "qgpm.neighbours"
+
+
+def test_what_shapes_the_maps_is_read() -> None:
+    fields = parse({"neighbours": 2, "adaptive_k": True})
+    assert (fields.neighbours, fields.adaptive_k) == (2, True)
+    assert (parse({}).neighbours, parse({}).adaptive_k) == (0, False)

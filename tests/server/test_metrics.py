@@ -1,8 +1,12 @@
 """What Ropeway's own metrics show, before and behind their first event."""
 
+import torch
 from prometheus_client import CollectorRegistry
 
+from positional.sources.contract import Reading, SourceError
+from positional.sources.fusion import Choice
 from server.metrics import Metrics
+from server.ranking import Ranking
 from server.request_record import PromptRecord
 
 
@@ -31,11 +35,14 @@ def test_a_first_token_is_counted_by_where_relevance_came_from() -> None:
     metrics = Metrics(registry)
     seen = (
         ("plain", "none", "none", PromptRecord(0, 9)),
-        ("qgpm", "heads", "miss", PromptRecord(0, 9, mode="qgpm", relevance="heads")),
+        ("qgpm", "heads", "miss", PromptRecord(0, 9, mode="qgpm", relevance="heads", score_cached=0)),
         ("qgpm", "heads", "hit", PromptRecord(0, 9, mode="qgpm", relevance="heads", memo=True)),
+        ("qgpm", "lexical", "none", PromptRecord(0, 9, mode="qgpm", relevance="lexical")),
+        ("qgpm", "fused", "none", PromptRecord(0, 9, mode="qgpm", relevance="fused")),
+        ("qgpm", "fused", "miss", PromptRecord(0, 9, mode="qgpm", relevance="fused", score_cached=5)),
         ("evidence", "caller", "none", PromptRecord(0, 9, mode="evidence", relevance="caller")),
         # All its sentences were equally relevant, which a score pass found.
-        ("plain", "heads", "miss", PromptRecord(0, 9, relevance="heads")),
+        ("plain", "heads", "miss", PromptRecord(0, 9, relevance="heads", score_cached=0)),
     )
     for number, (mode, relevance, memo, record) in enumerate(seen, start=1):
         record.seconds["first_token"] = number
@@ -72,3 +79,16 @@ def test_readiness_is_read_when_it_is_asked_for() -> None:
     assert (_value(registry, "ready"), _value(registry, "seconds_since_progress")) == (1, 0)
     state |= {"ready": False, "seconds": 31.5}
     assert (_value(registry, "ready"), _value(registry, "seconds_since_progress")) == (0, 31.5)
+
+
+def test_what_sources_took_and_which_failed_is_counted() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    choice = Choice((("lexical", 1.0), ("embedding", 1.0)))
+    z = torch.zeros(2, dtype=torch.float64)
+    failed = SourceError("embedding", "APITimeoutError")
+    metrics.ranked(Ranking(choice, (Reading("lexical", z, 0.25), failed)))
+    assert _value(registry, "source_seconds_sum", source="lexical") == 0.25
+    assert _value(registry, "source_seconds_count", source="embedding") == 0
+    assert _value(registry, "source_failures_total", source="embedding") == 1
+    assert _value(registry, "source_failures_total", source="lexical") == 0
