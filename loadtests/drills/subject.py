@@ -13,8 +13,12 @@ from tests.support.tiny import TINY
 
 MODEL = "drilled"
 BLOCK = 32
-# A tiny model would otherwise be done before a drill can do anything to it.
-_STEP = {STEP_SECONDS: "0.004"}
+_ENVIRONMENT = {
+    # A tiny model would otherwise be done before a drill can do anything to it.
+    STEP_SECONDS: "0.004",
+    # Every server of a machine would otherwise be bound to its first core.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,6 @@ class Subject:
         """A server of it, with further flags, until the block ends."""
         own = ("--served-model-name", MODEL, "--block-size", str(BLOCK), "--enable-prompt-tokens-details")
         arguments = [self.model, *TINY, *own, "--max-num-batched-tokens", "256", *self.flags, *flags]
-        environment = {**_STEP, **(env or {})}
+        environment = {**_ENVIRONMENT, **(env or {})}
         with running_server(arguments, environment, command=command, port=port, ready_within=600) as started:
             yield started
