@@ -27,6 +27,8 @@ _WITHOUT_ROTATION = {
     "base": None,
     "scaling": None,
     "pairing": None,
+    "basis": None,
+    "spectrum": None,
 }
 
 

@@ -82,10 +82,10 @@ _HIDDEN, _INNER, _WIDTH, _HEADS, _KV_HEADS = 128, 256, 32, 4, 2
 def make_hybrid(
     pattern: str, folder: Path, *, window: int | None = WINDOW, seed: int = 0, **fields: Any
 ) -> Path:
-    """Write a float32 checkpoint of a pattern, with the tokenizer of the other checkpoints.
+    """Write a checkpoint of a pattern, with the tokenizer of the other checkpoints.
 
     `window`: what its windowed layers see; None makes them global. `fields` replace those of the
-    configuration. Returns `folder`.
+    configuration, "float32" as the weights' `dtype` too. Returns `folder`.
     """
     tokenizer = make_tokenizer()
     chosen = _seeing(window, PATTERNS[pattern])
@@ -109,7 +109,13 @@ def make_hybrid(
     }
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2))
-    save_file(_weights(config, seed), folder / "model.safetensors", metadata={"format": "pt"})
+    dtype: torch.dtype = getattr(torch, config["dtype"])
+    weights = {
+        # What encodings learn is kept in float32.
+        name: weight if "rotary_" in name or "logit_bias" in name else weight.to(dtype)
+        for name, weight in _weights(config, seed).items()
+    }
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
     return folder
 
