@@ -14,7 +14,7 @@ from loadtests.drills.answer import Answer, Verdict
 from loadtests.drills.ask import Ask
 from loadtests.drills.expected import Expected, fresh, top_of
 
-PATIENCE = 240.0
+PATIENCE = 480.0
 """Seconds after which a request counts as stuck."""
 
 End = Literal["answered", "refused", "broken", "left", "stuck"]

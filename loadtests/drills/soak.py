@@ -30,7 +30,9 @@ from loadtests.drills.watch import Watch
 _AT_ONCE = 4
 _ASKED = 40
 _LEAVING = 0.1
-_LATE_SECONDS = 10.0
+_LATE_SECONDS = 60.0
+"""After which a request whose client left must have its outcome, and be read at all."""
+
 _WARM_SHARE = 0.3
 """Of the time, at its beginning, while stores that are bounded (records, memo) still fill up."""
 
@@ -46,19 +48,23 @@ class _Left:
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
-        self._read = 0
+        self._seen = 0
+        self._waiting: list[Attempt] = []
         self.outcomes: Counter[str] = Counter()
 
-    def read(self, attempts: list[Attempt], all_of_them: bool = False) -> None:
-        """Look at those that left long enough ago, or at all."""
-        late = time.monotonic() - (0 if all_of_them else _LATE_SECONDS)
-        while self._read < len(attempts):
-            each = attempts[self._read]
-            if each.started + each.seconds > late:
-                return
-            self._read += 1
-            if each.end != "answered":
-                self.outcomes[outcome_of(self._client, each.response_id)] += 1
+    def read(self, attempts: list[Attempt], last: bool = False) -> None:
+        """Look at those that ended otherwise than by an answer; `last`: at all of them for the last time."""
+        new = attempts[self._seen :]
+        self._seen += len(new)
+        waiting = [*self._waiting, *(each for each in new if each.end != "answered")]
+        self._waiting = []
+        for each in waiting:
+            outcome = outcome_of(self._client, each.response_id)
+            late = time.monotonic() - each.started - each.seconds
+            if outcome in ("running", UNSEEN) and late < _LATE_SECONDS and not last:
+                self._waiting.append(each)
+            else:
+                self.outcomes[outcome] += 1
 
 
 def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
@@ -86,9 +92,9 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
                 time.sleep(min(SAMPLE_SECONDS, 60 * minutes))
                 left.read(crowd.attempts)
         settled(client)
-        time.sleep(_LATE_SECONDS)
+        time.sleep(SAMPLE_SECONDS)
         after = settled(client)
-        left.read(crowd.attempts, all_of_them=True)
+        left.read(crowd.attempts, last=True)
         findings.figures |= {
             "minutes": round((time.monotonic() - started) / 60, 1),
             "kinds": dict(Counter(each.plan.ask.name.partition(" ")[2] for each in crowd.attempts)),

@@ -13,11 +13,13 @@ from tests.support.tiny import TINY
 
 MODEL = "drilled"
 BLOCK = 32
+_READY_SECONDS = 1800
 _ENVIRONMENT = {
     # A tiny model would otherwise be done before a drill can do anything to it.
     STEP_SECONDS: "0.004",
     # Every server of a machine would otherwise be bound to its first core.
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_ENGINE_READY_TIMEOUT_S": str(_READY_SECONDS),
 }
 
 
@@ -57,5 +59,7 @@ class Subject:
         own = ("--served-model-name", MODEL, "--block-size", str(BLOCK), "--enable-prompt-tokens-details")
         arguments = [self.model, *TINY, *own, "--max-num-batched-tokens", "256", *self.flags, *flags]
         environment = {**_ENVIRONMENT, **(env or {})}
-        with running_server(arguments, environment, command=command, port=port, ready_within=600) as started:
+        with running_server(
+            arguments, environment, command=command, port=port, ready_within=_READY_SECONDS
+        ) as started:
             yield started

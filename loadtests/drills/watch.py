@@ -14,7 +14,7 @@ _LOOK_SECONDS = 0.25
 class Watch:
     """Asks again and again until the block ends; `changes`: seconds since its start, and what was said then.
 
-    Where nothing answers within ten seconds, that is `unreachable` too.
+    Where nothing answers within a minute, that is `unreachable` too.
     """
 
     def __init__(self, url: str) -> None:
@@ -52,7 +52,7 @@ class Watch:
         return ", then ".join(f"{status} from {since:.1f} s" for since, status in self.changes)
 
     def _look(self) -> None:
-        with httpx.Client(timeout=10) as client:
+        with httpx.Client(timeout=60) as client:
             while True:
                 since, status = time.monotonic() - self._started, _status(client, self._url)
                 if not self.changes or self.changes[-1][1] != status:
