@@ -1,5 +1,6 @@
 """Multiplicative GRAPE of one plane: a skew generator of rank two and its closed exponential."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +37,8 @@ class RankTwo:
                 )
             if not vector.isfinite().all():
                 raise EncodingError(field, vector, "must be finite")
+        if not math.isfinite(self.omega):
+            raise EncodingError("omega", self.omega, "must be finite")
         if self.a.shape != self.b.shape:
             raise EncodingError("b", tuple(self.b.shape), f"must have the shape of a, {tuple(self.a.shape)}")
 

@@ -8,8 +8,8 @@ from positional.encodings.contract import Contract, EncodingError
 from positional.encodings.quarter_turn import quarter_turn
 from positional.profile import Pairing, Profile, ProfileError
 
-# What products of matrices leave in float64; a basis kept in fewer bits goes through `nearest`.
-TOLERANCE = 1e-10
+# What torch.linalg.matrix_exp leaves in float64; a basis kept in fewer bits goes through `nearest`.
+TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +97,8 @@ class Subspaces:
             raise EncodingError("generator", size, "must be skew-symmetric")
         # iL is Hermitian; an eigenvector x + iy of λ > 0 spans a plane in which L turns x towards y by λ.
         values, vectors = torch.linalg.eigh(1j * generator)
-        turning = values > len(generator) * torch.finfo(torch.float64).eps * values[-1]
+        # The others are their conjugates, of −λ; what lies at 0 comes out of rounding.
+        turning = values > 8 * len(generator) * torch.finfo(torch.float64).eps * values[-1]
         if not turning.any():
             raise EncodingError("generator", size, "turns nothing")
         planes = vectors[:, turning].flip(-1)

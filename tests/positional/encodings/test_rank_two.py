@@ -15,6 +15,7 @@ from positional.encodings.quarter_turn import quarter_turn
 from positional.encodings.rank_two import RankTwo
 from positional.phases import rotate, rotation_rows
 from positional.profile import Pairing, Profile
+from tests.support.exponential import exponential
 
 PAIRINGS = pytest.mark.parametrize("pairing", get_args(Pairing))
 WIDTHS = st.integers(1, 9)
@@ -58,7 +59,7 @@ def test_it_is_the_exponential_of_its_generator(
     # The dense exponential takes its generator's entries for exact: of nearly parallel vectors, or at far
     # positions, their rounding is a turn of its own.
     position = at(turns) / float(1 + grape.alpha + grape.beta)
-    exact = torch.linalg.matrix_exp(position * generator(grape)) @ vector
+    exact = exponential(position * generator(grape)) @ vector
     torch.testing.assert_close(grape.rotate(vector, position), exact, rtol=0, atol=1e-11)
 
 
@@ -316,6 +317,12 @@ def test_vectors_that_span_no_generator_are_refused_by_name(
     with pytest.raises(EncodingError) as caught:
         RankTwo(a, b)
     assert caught.value.field == field
+
+
+def test_a_frequency_that_is_no_number_is_refused() -> None:
+    a, b = normal(1, 2, 4)
+    with pytest.raises(EncodingError, match="omega: must be finite"):
+        RankTwo(a, b, math.nan)
 
 
 def test_a_cached_key_is_good_for_ever_and_no_larger() -> None:

@@ -16,6 +16,7 @@ from positional.encodings.subspaces import Subspaces
 from positional.masks import causal
 from positional.phases import rotate, rotation_rows
 from positional.profile import Pairing, Profile, ProfileError
+from tests.support.exponential import exponential
 
 WIDTH, PLANES = 8, 4
 PAIRINGS = pytest.mark.parametrize("pairing", get_args(Pairing))
@@ -100,7 +101,7 @@ def test_a_transposed_sign_or_a_swapped_pairing_is_not_rope(pairing: Pairing) ->
 @given(SEEDS, POSITIONS, st.integers(1, PLANES))
 def test_it_is_the_exponential_of_its_generator(seed: int, position: float, planes: int) -> None:
     grape, vector = learned(seed, planes=planes), normal(seed + 2, WIDTH)
-    exact = torch.linalg.matrix_exp(position * generator(grape)) @ vector
+    exact = exponential(position * generator(grape)) @ vector
     torch.testing.assert_close(grape.rotate(vector, at(position)), exact, rtol=0, atol=1e-11)
 
 
@@ -192,7 +193,7 @@ def test_any_skew_generator_has_planes_of_its_own(seed: int, position: float, wi
     a, b = normal(seed, 2, rank, width)
     summed = a.T @ b - b.T @ a
     grape, vector = Subspaces.of_generator(summed), normal(seed + 1, width)
-    exact = torch.linalg.matrix_exp(position / 10 * summed) @ vector
+    exact = exponential(position / 10 * summed) @ vector
     assert grape.planes <= rank
     assert (grape.angles > 0).all()
     torch.testing.assert_close(grape.rotate(vector, at(position / 10)), exact, rtol=0, atol=1e-10)
@@ -204,6 +205,13 @@ def test_a_generator_of_equal_and_of_tiny_angles_keeps_orthogonal_planes() -> No
     found = Subspaces.of_generator(generator(original))
     assert found.angles[:2].tolist() == pytest.approx([1, 1], abs=1e-12)
     torch.testing.assert_close(generator(found), generator(original), rtol=0, atol=1e-14)
+
+
+@given(SEEDS, st.integers(2, 9))
+def test_what_a_generator_leaves_still_is_no_plane(seed: int, width: int) -> None:
+    a, b = normal(seed, 2, width)
+    crossed = torch.outer(a, b) - torch.outer(b, a)
+    assert Subspaces.of_generator(crossed + crossed.T @ crossed @ crossed).planes == 1
 
 
 def test_a_matrix_that_turns_nothing_or_does_more_than_turn_is_no_generator() -> None:
