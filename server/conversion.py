@@ -3,7 +3,9 @@
 Of its own, because PyTorch starts threads while it converts, and vLLM may later fork the process that asked.
 """
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,14 @@ CONFIG_KEYS = (
     "vocab_size",
 )
 GENERATION_KEYS = ("bos_token_id", "eos_token_id", "pad_token_id")
+
+NO_ROOM_STATUS = errno.ENOSPC
+"""The exit status where the disk, or the user's share of it, is full."""
+
+
+def tells_no_room(text: str) -> bool:
+    """Whether an error's text, of this process or another, is that a disk is full."""
+    return any(os.strerror(number) in text for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 def convert(gguf: Path, target: Path) -> None:
@@ -83,4 +93,9 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    convert(Path(sys.argv[1]), Path(sys.argv[2]))
+    try:
+        convert(Path(sys.argv[1]), Path(sys.argv[2]))
+    except Exception as error:  # safetensors has one of its own for a full disk
+        if not tells_no_room(str(error)):
+            raise
+        sys.exit(NO_ROOM_STATUS)

