@@ -23,6 +23,7 @@ from positional.encodings.retention import Retention
 from positional.encodings.rope import Rope, ntk_base
 from positional.encodings.sinusoidal import Sinusoidal
 from positional.encodings.subspaces import Subspaces
+from positional.encodings.unipotent import dictionary, key_gate, pair
 from positional.encodings.warped import Warped
 from positional.profile import Pairing, ParameterValue, Profile
 from positional.rule import Rule, Shape
@@ -133,10 +134,17 @@ def _additive() -> Iterator[_Row]:
     log_gates = torch.full((LENGTH,), -0.005, dtype=torch.float64)
     log_gates[::64] = -0.3
     gate = torch.full((WIDTH,), -0.5, dtype=torch.float64)
-    lifted = Additive.gated_by_key(torch.full((WIDTH,), 1 / WIDTH, dtype=torch.float64), -0.1)
+    direction = torch.full((WIDTH,), 1 / WIDTH, dtype=torch.float64)
+    both = (
+        key_gate(direction, WIDTH + 2, reads=WIDTH),
+        pair(WIDTH + 2, reads=WIDTH, writes=WIDTH + 1),
+    )
+    query_tail, key_tail = torch.eye(2, dtype=torch.float64)
+    summed = Additive(dictionary(both, (0.5, 0.5)), query_tail, key_tail, -0.1)
     path = PathIntegral(torch.ones(LENGTH, 8, dtype=torch.float64), 0.02)
     yield "alibi", "ALiBi", "Press et al. 2022, section 3", Alibi(2.0**-6)
-    yield "grape_additive", "Lifted content", "GRAPE, section 4.1", lifted
+    yield "grape_additive", "Lifted content", "GRAPE, section 4.1", Additive.gated_by_key(direction, -0.1)
+    yield "grape_dictionary", "A sum of generators", "GRAPE, appendix J.3", summed
     yield "forgetting", "Forgetting (FoX)", "Lin et al. 2025", Forgetting(log_gates)
     yield "slope_by_query", "Slope gated by the query", "GRAPE, section 4.1", GatedSlope(gate, None)
     yield "slope_by_key", "Slope gated by the key", "GRAPE, section 4.1", GatedSlope(None, gate)
