@@ -27,7 +27,11 @@ def test_a_reason_is_one_of_few_whatever_was_sent(parameter: str, reason: Reason
     assert reason_of(RequestError("no", parameter)) == reason
 
 
-def test_a_refused_request_is_counted_and_named() -> None:
+@pytest.mark.parametrize(
+    ("name", "told", "reason"),
+    [("rope.base", "rope.base", "rope"), ("half \ud800 of a pair", "half \\ud800 of a pair", "other")],
+)
+def test_a_refused_request_is_counted_and_named(name: str, told: str, reason: Reason) -> None:
     app = FastAPI()
     app.state.args = type("Args", (), {"log_error_stack": False})
     refused: list[Reason] = []
@@ -35,8 +39,10 @@ def test_a_refused_request_is_counted_and_named() -> None:
 
     @app.get("/")
     def refuse() -> None:
-        raise RequestError("rope.base must be above 0", "rope.base")
+        raise RequestError(f"{name} must be above 0", name)
 
     response = TestClient(app).get("/")
-    assert (response.status_code, response.json()["error"]["param"]) == (400, "rope.base")
-    assert refused == ["rope"]
+    error = response.json()["error"]
+    assert (response.status_code, error["param"]) == (400, told)
+    assert error["message"].startswith(f"{told} must be above 0")
+    assert refused == [reason]
