@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from loadtests.quality.grading import share_found
-from loadtests.quality.methods import METHODS, QGPM
+from loadtests.quality.methods import RANKED, SERVED
 from loadtests.quality.observations import Key, Observation
 from server.likelihood import LikelihoodError, golds, likelihood
 from server.samples import Sample
@@ -36,7 +36,7 @@ class Asker:
         None where the method needs evidence and the sample has none. Raises LikelihoodError, naming the
         sample, where the server refuses, and httpx's errors.
         """
-        method = METHODS[key.method]
+        method = SERVED[key.method]
         if method.evidence and not sample.evidence:
             return None
         started = time.perf_counter()
@@ -48,7 +48,7 @@ class Asker:
         found = [await likelihood(self.client, self.url, body, gold) for gold in forced]
         record = (await self.client.get(f"{self.url}/v1/requests/{found[0].request_id}")).json()
         seconds = time.perf_counter() - started
-        rank = await self._evidence_rank(sample, body, key) if key.method == QGPM else None
+        rank = await self._evidence_rank(sample, body, key) if key.method in RANKED else None
         return Observation(
             task=key.task,
             length=key.length,

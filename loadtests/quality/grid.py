@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from loadtests.quality.cells import PLAIN
 from loadtests.quality.methods import MAIN, METHODS
 from loadtests.quality.observations import Grid
 from loadtests.quality.warping import BASELINES
@@ -30,8 +31,15 @@ def lengths(window: int, full: bool) -> tuple[int, ...]:
     return (*declared, *(_longer(longest) if full else ()))
 
 
-def grid(tasks: Sequence[str], known: Sequence[int], full: bool) -> Grid:
-    """All tasks by all methods; `full`: at every length, else those beside the main ones at one."""
+def grid(
+    tasks: Sequence[str], known: Sequence[int], full: bool, chosen: Collection[str] | None = None
+) -> Grid:
+    """All tasks by all methods; `full`: at every length, else those beside the main ones at one.
+
+    Or by the `chosen` ones alone, and plain, at every length.
+    """
+    if chosen is not None:
+        return Grid(tuple(tasks), dict.fromkeys((PLAIN, *chosen), tuple(known)))
     few = tuple(known) if full else (min(known, key=lambda length: abs(length - ABLATION_LENGTH)),)
     others = (method for method in (*METHODS, *BASELINES) if method not in MAIN)
     return Grid(tuple(tasks), {**dict.fromkeys(MAIN, tuple(known)), **dict.fromkeys(others, few)})

@@ -14,7 +14,7 @@ from cache.head_profile import HeadProfile
 from loadtests.quality import grid as grids
 from loadtests.quality.asking import Asker
 from loadtests.quality.grid import ROOM
-from loadtests.quality.methods import METHODS
+from loadtests.quality.methods import SERVED, embeds
 from loadtests.quality.options import Options
 from loadtests.quality.plan import Turn, turns
 from loadtests.quality.reference import Reference
@@ -26,6 +26,7 @@ from loadtests.quality.warped_asking import WarpedAsker
 from loadtests.quality.warping import BASELINES, UnwarpableError
 from server import default_model
 from server.child import running_server
+from server.embedder import PACKAGE
 from server.likelihood import PROCESSOR
 from server.model_folder import model_folder
 from server.overlap import SampleSet, check_disjoint
@@ -64,7 +65,7 @@ class Measurement:
         self.tokenizer: Any = AutoTokenizer.from_pretrained(self.folder)
         lengths = grids.lengths(config.max_position_embeddings, options.full)
         self.source = source(options.dataset, lengths, options.seed, self._count_tokens)
-        self.grid = grids.grid(self.source.tasks, self.source.lengths, options.full)
+        self.grid = grids.grid(self.source.tasks, self.source.lengths, options.full, options.methods)
         setting = Setting.of(options, self.folder, heads, asdict(self.grid))
         self.store = Store.open(options.out or setting.path, setting.to_json())
 
@@ -74,7 +75,7 @@ class Measurement:
         Raises LikelihoodError, SamplesError, httpx's errors and RuntimeError (the server does not start).
         """
         seconds = 60 * self.options.minutes
-        if self._left(METHODS):
+        if self._left(SERVED):
             with running_server(self._serve_flags(), ready_within=READY_SECONDS) as server:
                 asyncio.run(self._ask(server.url, (1 - WARPED_SHARE) * seconds))
         if self._left(BASELINES):
@@ -84,7 +85,7 @@ class Measurement:
         # No limit of time: what a request waits for is the others, or a model as slow as it is.
         async with httpx.AsyncClient(timeout=None) as client:
             asker = Asker(client, url, MODEL, self.tokenizer)
-            run = Run(self.store, self._turns(METHODS), self._make, self.options.at_once, seconds)
+            run = Run(self.store, self._turns(SERVED), self._make, self.options.at_once, seconds)
             await run.fill(asker, "served")
 
     def _warp(self, seconds: float) -> None:
@@ -116,6 +117,8 @@ class Measurement:
         flags += ["--max-model-len", str(longest + ROOM), "--enable-prompt-tokens-details"]
         flags += ["--logits-processors", PROCESSOR, "--qgpm-ablations"]
         flags += CPU_FLAGS if on_cpu() else ()
+        if any(map(embeds, self.grid.methods)) and "--embedding-model" not in self.options.flags:
+            flags += ["--embedding-model", PACKAGE]
         if self.options.head_profile is not None:
             flags += ["--head-profile", str(self.options.head_profile)]
         return [*flags, *self.options.flags]

@@ -38,6 +38,10 @@ def chat(sample: Sample) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in sample.messages]
 
 
+def _source(*names: str) -> Method:
+    return Method(modulated=True, settings={"relevance": list(names)})
+
+
 def _ablation(**settings: Any) -> Method:
     # With gold evidence, so that what changes is not the ranking.
     return Method(modulated=True, evidence=True, settings=settings)
@@ -60,3 +64,23 @@ METHODS: Mapping[str, Method] = {
     "k_small": _ablation(k_broad=2, k_sharp=1),
     "k_large": _ablation(k_broad=48, k_sharp=24),
 }
+
+SOURCES: Mapping[str, Method] = {
+    "lexical": _source("lexical"),
+    "embedding": _source("embedding"),
+    "heads_lexical": _source("heads", "lexical"),
+    "lexical_embedding": _source("lexical", "embedding"),
+    "fused": _source("heads", "lexical", "embedding"),
+}
+"""Methods that read relevance from elsewhere than heads alone; asked only where they are chosen."""
+
+SERVED: Mapping[str, Method] = {**METHODS, **SOURCES}
+"""Everything that a server can be asked."""
+
+RANKED = (QGPM, *SOURCES)
+"""Methods whose sentences the server ranks itself."""
+
+
+def embeds(method: str) -> bool:
+    """Whether a method needs a server with embeddings."""
+    return method in SOURCES and "embedding" in SOURCES[method].settings["relevance"]

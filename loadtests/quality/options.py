@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtests.quality.methods import SERVED, SOURCES
+from loadtests.quality.warping import BASELINES
+
 DESCRIPTION = """\
 Measures whether QGPM answers better: serves a model, asks it about samples whose answers are known, plainly
 and by every other method, and ends with a table. Interrupted, it keeps what it has, and the same command
@@ -19,6 +22,7 @@ class Options:
     model: str | None
     minutes: float
     full: bool
+    methods: tuple[str, ...] | None
     seed: int
     samples_per_cell: int | None
     dataset: Path | None
@@ -36,6 +40,7 @@ class Options:
             model=args.model,
             minutes=args.minutes,
             full=args.full,
+            methods=args.methods,
             seed=args.seed,
             samples_per_cell=args.samples_per_cell,
             dataset=args.dataset,
@@ -55,6 +60,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--full", action="store_true", help="every method at every length, up to the model's window"
+    )
+    parser.add_argument(
+        "--methods",
+        type=_methods,
+        metavar="NAME,…",
+        help="ask only these, and plain, at every length; beside the usual ones: "
+        f"{', '.join(SOURCES)} (default: the usual ones)",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="what the samples are drawn by (default: %(default)s)"
@@ -86,6 +98,14 @@ def _parser() -> argparse.ArgumentParser:
         help="the result file (default: one of the setting's own in measured/)",
     )
     return parser
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in SERVED and name not in BASELINES:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join((*SERVED, *BASELINES))}")
+    return names
 
 
 def _positive(text: str) -> int:

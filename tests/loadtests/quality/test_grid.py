@@ -37,6 +37,14 @@ def test_of_other_lengths_the_one_nearest_to_the_ablations_is_theirs() -> None:
     assert grid(("niah",), (700, 3000), full=False).methods["t_0"] == (3000,)
 
 
+def test_chosen_methods_are_asked_everywhere_beside_plain() -> None:
+    assert grid(KINDS, (500, 2000), full=False, chosen=("lexical", "plain", "qgpm")).methods == {
+        "plain": (500, 2000),
+        "lexical": (500, 2000),
+        "qgpm": (500, 2000),
+    }
+
+
 def test_a_part_keeps_the_methods_of_one_kind() -> None:
     whole = grid(KINDS, (500, 2000), full=False)
     assert tuple(part(whole, BASELINES).methods) == BASELINES

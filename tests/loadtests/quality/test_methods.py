@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.quality.methods import MAIN, METHODS
+from loadtests.quality.methods import MAIN, METHODS, SERVED, SOURCES, embeds
 from positional.qgpm import PACKAGE_DEFAULTS
 from server.fields import QGPMFields
 from tests.loadtests.quality_samples import CONTEXT, GOLD, QUESTION, small_sample
@@ -48,7 +48,14 @@ def test_an_edited_prompt_is_asked_plainly(name: str) -> None:
     assert content != CHAT[0]["content"]
 
 
+def test_other_sources_of_relevance_are_asked_only_where_they_are_chosen() -> None:
+    assert not SOURCES.keys() & METHODS.keys()
+    assert METHODS["qgpm"].body(SAMPLE)["qgpm"] == LOCATED
+    assert SOURCES["lexical"].body(SAMPLE)["qgpm"] == {**LOCATED, "relevance": ["lexical"]}
+    assert [name for name in SERVED if embeds(name)] == ["embedding", "lexical_embedding", "fused"]
+
+
 def test_every_method_is_one_that_a_server_takes() -> None:
     assert set(METHODS) == {*MAIN, *SETTINGS}
-    for method in METHODS.values():
+    for method in SERVED.values():
         QGPMFields.parse(method.body(SAMPLE)["qgpm"], PACKAGE_DEFAULTS)
