@@ -145,7 +145,7 @@ def read_plan(model: nn.Module, config: VllmConfig, device: torch.device) -> Lay
 
 
 def _main_profile(layers: tuple[Layer, ...]) -> Profile | None:
-    full = {layer.profile for layer in layers if layer.map != "standard"}
+    full = {layer.profile for layer in layers if layer.profile and layer.window is None}
     if len(full) > 1:
         raise UnsupportedModelError("the full-attention layers do not all rotate by one RoPE profile")
     candidates = full or {layer.profile for layer in layers if layer.profile}
@@ -168,10 +168,10 @@ def _check_attention(name: str, attention: nn.Module) -> None:
 
 
 def _check_slopes(name: str, attention: Any, declared: Declaration) -> None:
-    slopes = getattr(attention.impl, "alibi_slopes", None) is not None
-    if slopes != (declared.bias is not None and declared.bias.kind == "alibi"):
-        does = "attends by ALiBi" if slopes else "does not attend by ALiBi"
-        raise UnsupportedModelError(f"{name} {does}, and its config does not say so")
+    sloped = getattr(attention.impl, "alibi_slopes", None) is not None
+    if sloped != (declared.bias is not None and declared.bias.kind == "alibi"):
+        found = "has ALiBi's slopes, which its config lacks" if sloped else "lacks its config's ALiBi slopes"
+        raise UnsupportedModelError(f"{name} {found}")
 
 
 def _span(attention: Any) -> Span:

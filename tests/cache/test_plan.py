@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from cache.bias_config import Bias
 from cache.declaration import Declaration, QueryScale
 from cache.measurement import Measured, Rotation
 from cache.plan import Layer, LayerPlan, Span, plan_layer
@@ -189,3 +190,20 @@ def test_a_layer_that_does_other_than_its_config_says_is_refused_and_named(kind:
     with pytest.raises(UnsupportedModelError, match=r"^layer 3") as refused:
         planned(declared, measured, span)
     assert message in str(refused.value)
+
+
+def test_a_layer_with_a_bias_stays_at_its_places_and_follows_a_requests_rule() -> None:
+    declared = Declaration(GLOBAL, paired=True, bias=Bias(kind="alibi"))
+    layer = planned(declared, does(GLOBAL))
+    assert (layer.map, layer.profile, layer.describe()["bias"]) == ("standard", GLOBAL, "alibi")
+
+
+def test_a_learned_rotation_has_no_profile_and_must_be_what_its_weights_say() -> None:
+    learned = Declaration(None, paired=True, learned="spectrum")
+    turns = Measured(None, motion=1.2, drift=0.0, factors=((0, 1.0),), residue=0.0, bare=True, learned=1e-6)
+    layer = planned(learned, turns)
+    assert (layer.map, layer.profile, layer.describe()["rotary"]) == ("standard", None, True)
+    with pytest.raises(UnsupportedModelError, match="layer 3 turns by other than its weights say"):
+        planned(learned, replace(turns, learned=0.2))
+    with pytest.raises(UnsupportedModelError, match="layer 3 does not rotate its keys"):
+        planned(learned, replace(turns, motion=0.0))

@@ -1,11 +1,9 @@
 """What the architecture has of vLLM's own layers: compilation, tensor parallelism, quantised linears."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from server.init_config import Change, Source, init_config
 from tests.support.cases import Case, Oracle
@@ -13,28 +11,11 @@ from tests.support.checkpoints import make
 from tests.support.engine import started
 from tests.support.hybrid_reference import HybridReference
 from tests.support.hybrids import make_hybrid
+from tests.support.int8 import quantised
 
 pytestmark = pytest.mark.long
 
 OPTIONS: dict[str, Any] = {"max_num_batched_tokens": 64, "num_gpu_blocks_override": 128}
-INT8: dict[str, Any] = {
-    "quant_method": "compressed-tensors",
-    "format": "int-quantized",
-    "ignore": ["lm_head"],
-    "config_groups": {
-        "group_0": {
-            "targets": ["Linear"],
-            "weights": {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True},
-            "input_activations": {
-                "num_bits": 8,
-                "type": "int",
-                "strategy": "token",
-                "symmetric": True,
-                "dynamic": True,
-            },
-        }
-    },
-}
 
 
 @pytest.mark.parametrize("pattern", ["3:1", "partial"])
@@ -65,19 +46,3 @@ def test_quantised_weights_are_those_of_a_quantised_llama(tmp_path: Path) -> Non
     with started(ours, **OPTIONS) as engine:
         found = engine.answer(case.plain())
     assert found.logprobs == expected.logprobs
-
-
-def quantised(folder: Path) -> Path:
-    """The checkpoint with its linear layers in int8, by output channel."""
-    weights = {}
-    for name, weight in load_file(folder / "model.safetensors").items():
-        if not name.endswith("_proj.weight"):
-            weights[name] = weight
-            continue
-        scale = weight.abs().amax(dim=1, keepdim=True) / 127
-        weights[name] = (weight / scale).round().char()
-        weights[f"{name}_scale"] = scale
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": INT8}))
-    return folder

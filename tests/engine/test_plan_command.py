@@ -12,7 +12,7 @@ import pytest
 from tests.support.asks import Ask
 from tests.support.checkpoints import CHUNK, WINDOW, Architecture, make
 from tests.support.engine import started
-from tests.support.hybrids import make_hybrid
+from tests.support.hybrids import ENCODED, make_hybrid
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ("--block-size", "32", "--max-model-len", "8192", "--kv-cache-memory-bytes", "64M")
@@ -94,6 +94,33 @@ def test_a_plan_is_a_table_where_no_json_is_wanted(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert "8, half" in ended.stdout
     assert "1,024" in ended.stdout
+
+
+# By pattern: numbers behind a cached key by layer, and the width of all of the model's heads on the CPU.
+ENCODINGS: dict[str, tuple[list[int], int]] = {
+    "alibi": ([0, 0, 0, 0], 32),
+    "gated slopes": ([8, 4, 12, 8], 64),
+    "forget gates": ([3, 3, 3, 0], 64),
+    "learned bases": ([0, 0, 0, 0], 32),
+    "learned spectra": ([0, 0, 0, 0], 32),
+    "learned planes": ([0, 0, 0, 3], 64),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pattern", ENCODED)
+def test_the_plan_of_an_encoding_tells_its_cache_rule_and_what_a_token_costs(
+    pattern: str, tmp_path: Path
+) -> None:
+    extra, width = ENCODINGS[pattern]
+    plan = told(make_hybrid(pattern, tmp_path))
+    layers = plan["layers"]
+    assert [layer["cache"]["rule"] for layer in layers] == ["fixed"] * 4
+    assert [layer["cache"]["extra_dimensions"] for layer in layers] == extra
+    # Phases of forget gates: eight bytes of each of two key heads.
+    phases = [16 if layer["bias"] == "forget" else 0 for layer in layers]
+    assert [layer["bytes_per_token"] for layer in layers] == [2 * 2 * width * 4 + more for more in phases]
+    assert plan["cache"]["bytes_per_token"] == sum(layer["bytes_per_token"] for layer in layers)
 
 
 # By architecture: what a layer that is not global sees, which of four layers rotate, and how much of a head.

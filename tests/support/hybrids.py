@@ -52,7 +52,7 @@ PATTERNS: dict[str, dict[str, Any]] = {
             _NOPE | _slopes("key", link="identity", frequency=1e-3),
         ]
     },
-    "forget gates": {"layers": [_NOPE | _FOX, _LOCAL | _FOX, _PARTIAL | _FOX | _NORMED, _GLOBAL]},
+    "forget gates": {"layers": [_NOPE | _FOX, _LOCAL | _FOX, _GLOBAL | _FOX | _NORMED, _GLOBAL]},
     "learned bases": {
         "layers": [
             _GLOBAL | {"basis": "tied"},
