@@ -129,10 +129,8 @@ class SelfExtend:
         anything, unless the prompt needs a larger one: the paper's reach is (native − w) × G + w tokens.
         Raises WarpError where no group reaches the length.
         """
-        window = min(1024, length // 4)
-        if native <= window:
-            raise WarpError("native", native, f"must exceed the window of {window} tokens")
-        return SelfExtend(group=max(2, -(-(length - window) // (native - window))), window=window)
+        window = _neighbours(length)
+        return SelfExtend(_group(length, window, native), window)
 
     def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
         """The neighbours, and the groups."""
@@ -157,6 +155,17 @@ class Rerope:
         _check_whole("window", self.window, 1)
         if not 0 <= self.leak <= 1:
             raise WarpError("leak", self.leak, "must be from 0 to 1")
+
+    @staticmethod
+    def rectified(length: int) -> "Rerope":
+        """ReRoPE with as many neighbours of a prompt of `length` tokens as Self-Extend has."""
+        return Rerope(_neighbours(length))
+
+    @staticmethod
+    def leaky(length: int, native: int) -> "Rerope":
+        """Leaky ReRoPE whose k is Self-Extend's group, on a model that sees `native` tokens; WarpError."""
+        window = _neighbours(length)
+        return Rerope(window, leak=1 / _group(length, window, native))
 
     def pieces(self, queries: torch.Tensor, keys: torch.Tensor) -> tuple[Piece, ...]:
         """The neighbours, and those whose steps shrink."""
@@ -200,6 +209,18 @@ def position_awareness(weights: torch.Tensor, threshold: float = 3.0) -> torch.T
     `weights` [heads, keys]: attention of the prompt's last token. Returns float64 [heads].
     """
     return (weights >= threshold * weights.mean(dim=1, keepdim=True)).double().mean(dim=1)
+
+
+def _neighbours(length: int) -> int:
+    """Tokens that stand where they are, of a prompt of `length`."""
+    return min(1024, length // 4)
+
+
+def _group(length: int, window: int, native: int) -> int:
+    """The least division, above 1, that ends a prompt's distances within the native ones; WarpError."""
+    if native <= window:
+        raise WarpError("native", native, f"must exceed the window of {window} tokens")
+    return max(2, -(-(length - window) // (native - window)))
 
 
 def _check_whole(field: str, value: int, least: int) -> None:

@@ -8,9 +8,9 @@ import torch
 
 from positional.profile import Profile
 from positional.warped_attention import last_weights, warped_attention
-from positional.warps import Plain, SelfExtend, String, Warp, ms_poe, position_awareness
+from positional.warps import Plain, Rerope, SelfExtend, String, Warp, ms_poe, position_awareness
 
-Baseline = Literal["string", "self_extend", "ms_poe"]
+Baseline = Literal["string", "self_extend", "rerope", "leaky_rerope", "ms_poe"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 Method = Baseline | Literal["plain"]
 
@@ -58,6 +58,10 @@ class Warping:
                 return (String.at(self.length),) * heads
             case "self_extend":
                 return (SelfExtend.at(self.length, self.native),) * heads
+            case "rerope":
+                return (Rerope.rectified(self.length),) * heads
+            case "leaky_rerope":
+                return (Rerope.leaky(self.length, self.native),) * heads
             case "ms_poe":
                 weights = last_weights(query, key, Plain(), self.profile, scale=scale)
                 return ms_poe(position_awareness(weights))

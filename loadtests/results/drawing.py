@@ -61,6 +61,8 @@ LOOKS: Mapping[str, Look] = {
     "reorder": Look("Reorder", "#9a5fd0", "v"),
     "string": Look("STRING", "#0072b2", "P"),
     "self_extend": Look("Self-Extend", "#6e7781", "x", ":"),
+    "rerope": Look("ReRoPE", "#6e7781", "1", ":"),
+    "leaky_rerope": Look("Leaky ReRoPE", "#6e7781", "2", ":"),
     "ms_poe": Look("Ms-PoE", "#6e7781", "+", ":"),
 }
 

@@ -101,6 +101,20 @@ def test_a_leak_is_position_interpolation_beyond_the_window(distance: int, windo
     assert full.item() == distance
 
 
+@given(st.integers(5, 100_000), st.integers(2048, 16_384))
+def test_a_leak_ends_the_prompt_within_what_training_saw(length: int, native: int) -> None:
+    farthest = pair_displacement(Rerope.leaky(length, native), torch.tensor(length), torch.tensor(0))
+    assert farthest.item() <= native + 1e-6
+
+
+def test_rerope_has_self_extends_neighbours() -> None:
+    assert Rerope.rectified(2000) == Rerope(500)
+    assert Rerope.leaky(2000, 8192) == Rerope(500, leak=0.5)
+    assert Rerope.leaky(20_000, 8192) == Rerope(1024, leak=1 / 3)
+    with pytest.raises(WarpError, match="native"):
+        Rerope.leaky(8000, 1024)
+
+
 def test_no_warp_but_a_plain_one_adds_up() -> None:
     """What stands between two tokens and a third is not what stands between the first and the third."""
     whole, half = torch.tensor(20), torch.tensor(10)

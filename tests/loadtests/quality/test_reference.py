@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from loadtests.quality.reference import Reference
 from loadtests.quality.warping import BASELINES, Method, UnwarpableError
-from positional.warps import Plain, Scaled, SelfExtend, String, Warp, WarpError
+from positional.warps import Plain, Rerope, Scaled, SelfExtend, String, Warp, WarpError
 from server.likelihood import Gold, answer_ids
 from tests.support.checkpoints import Architecture, make
 from tests.support.prose import document
@@ -143,6 +143,8 @@ def test_hyperparameters_follow_the_prompt_and_the_window(reference: Reference) 
     assert warps("string", 900) == {String(shift=300, window=128)}
     assert warps("self_extend", 900) == {SelfExtend(group=2, window=225)}
     assert warps("self_extend", 20_000) == {SelfExtend(group=3, window=1024)}
+    assert warps("rerope", 900) == {Rerope(225)}
+    assert warps("leaky_rerope", 20_000) == {Rerope(1024, leak=1 / 3)}
 
 
 @pytest.mark.parametrize("method", BASELINES)
