@@ -8,10 +8,9 @@ from schemathesis import BaseSchema
 from tqdm import tqdm
 
 from loadtests.fuzz.session import Found, Session, judged, load
-from loadtests.fuzz.views import CHAT, COMPLETION, RELEVANCE
+from loadtests.fuzz.views import CHAT, COMPLETION, FIELDS, RELEVANCE
 from loadtests.fuzz.violation import ACCEPTED, AnyCase, Judge, Violation, twin
 from server.child import Server
-from server.field_refusal import FIELDS
 
 
 @dataclass(frozen=True, slots=True)

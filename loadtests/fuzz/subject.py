@@ -18,8 +18,13 @@ from tests.support.tiny import TINY
 WINDOW = 512
 _START_SECONDS = 1200  # on a machine that does other work
 ADMIN = {HEADER: "admin-key-of-the-fuzzer"}
-# Of vLLM: how many answers a request may ask for. Its own 16,384 would take a core for minutes.
-_MOST_ANSWERS = {"VLLM_MAX_N_SEQUENCES": "16"}
+_ENVIRONMENT = {
+    VARIABLE: ADMIN[HEADER],
+    # How many answers a request may ask for; vLLM's own 16,384 take a core for minutes.
+    "VLLM_MAX_N_SEQUENCES": "16",
+    # Every server of a machine would otherwise be bound to its first core.
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 
 
 def checkpoint(folder: Path) -> Path:
@@ -33,9 +38,8 @@ def checkpoint(folder: Path) -> Path:
 def serving(model: Path, *, stock: bool) -> Iterator[Server]:
     """Ours or vLLM's own server of a checkpoint, with a short window."""
     flags = [*TINY, "--served-model-name", MODEL, "--max-model-len", str(WINDOW)]
-    environment = {VARIABLE: ADMIN[HEADER], **_MOST_ANSWERS}
     with running_server(
-        [str(model), *flags], environment, stock=stock, ready_within=_START_SECONDS
+        [str(model), *flags], _ENVIRONMENT, stock=stock, ready_within=_START_SECONDS
     ) as server:
         yield server
 

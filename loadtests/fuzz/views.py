@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from server.openapi import EITHER_BODY, QGPM, RULE
 from tests.support.prose import document
 
 Method = Literal["GET", "POST", "PUT"]
 CHAT, COMPLETION = "/v1/chat/completions", "/v1/completions"
 RELEVANCE, PROFILE, REQUESTS = "/v1/qgpm/relevance", "/v1/positional/profile", "/v1/requests/{request_id}"
+FIELDS = ("qgpm", "rope")
+"""Of ours, in the bodies of chats and completions."""
 MODEL = "tiny"
 KNOWN_IDS = ("cmpl-known", "chatcmpl-known")
 """Of the requests that a session sends before any other."""
@@ -81,7 +82,7 @@ def shared(examples: int, views: Sequence[View]) -> dict[View, int]:
     return counts
 
 
-_CHAT_BODY, _COMPLETION_BODY = (ref["$ref"].rpartition("/")[2] for ref in EITHER_BODY["anyOf"])
+_CHAT_BODY, _COMPLETION_BODY = "ChatCompletionRequest", "CompletionRequest"
 _TEXTS = {"anyOf": [{"enum": _WORDS}, {"type": "string", "minLength": 1}]}
 _TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 600}, "minItems": 1}
 _PART = {
@@ -136,8 +137,8 @@ _RULES: list[tuple[str, dict[str, Any]]] = [
 def _narrow(body: Mapping[str, Any], own: Mapping[str, Any], field: str) -> dict[str, Any]:
     """Fewer properties, texts that hold what others name, and short answers."""
     common = {name: schema for name, schema in _COMMON.items() if name in body["properties"]}
-    fields = {"qgpm": _qgpm(), "rope": _rope()}
-    asked = {name: schema for name, schema in fields.items() if name == field}
+    narrowed = {"qgpm": _qgpm, "rope": _rope}
+    asked = {field: narrowed[field](body["properties"][field])} if field in FIELDS else {}
     return {
         "type": "object",
         "properties": {**common, **own, **asked},
@@ -145,9 +146,9 @@ def _narrow(body: Mapping[str, Any], own: Mapping[str, Any], field: str) -> dict
     }
 
 
-def _qgpm() -> dict[str, Any]:
+def _qgpm(field: Mapping[str, Any]) -> dict[str, Any]:
     """The field with texts that occur in `PROMPT`, as often as not."""
-    settings: dict[str, Any] = copy.deepcopy(QGPM["anyOf"][1])
+    settings: dict[str, Any] = copy.deepcopy(field["anyOf"][1])
     known: dict[str, dict[str, Any]] = {
         "question": {"enum": [QUESTION, "lighthouse"]},
         "context": {"enum": [DOCUMENT, DOCUMENT[:90]]},
@@ -159,21 +160,23 @@ def _qgpm() -> dict[str, Any]:
         {**settings, "properties": {name: {"anyOf": [schema]}}, "required": [name]}
         for name, schema in {**settings["properties"], **known}.items()
     ]
-    return {"anyOf": [{"const": True}, QGPM["anyOf"][0], settings, *alone]}
+    return {"anyOf": [{"const": True}, field["anyOf"][0], settings, *alone]}
 
 
-def _rope() -> dict[str, Any]:
+def _rope(field: Mapping[str, Any]) -> dict[str, Any]:
+    """The field with rules that hold all their numbers."""
+    members = field["anyOf"][1]["properties"]
     scalings = [_scaling(name, properties) for name, properties in _RULES]
     rule: dict[str, Any] = {
         "type": "object",
-        "properties": {"base": RULE["base"]},
+        "properties": {"base": members["base"]},
         "additionalProperties": False,
     }
     scaled = [
         {**rule, "properties": {**rule["properties"], "scaling": scaling}, "required": ["scaling"]}
         for scaling in scalings
     ]
-    return {"anyOf": [*scaled, {**rule, "required": ["base"]}, {"type": "object", "properties": RULE}]}
+    return {"anyOf": [*scaled, {**rule, "required": ["base"]}, {"type": "object", "properties": members}]}
 
 
 def _scaling(rope_type: str, properties: Mapping[str, Any]) -> dict[str, Any]:

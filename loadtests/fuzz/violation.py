@@ -16,8 +16,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from loadtests.fuzz.views import CHAT, COMPLETION, PROFILE, RELEVANCE
-from server.field_refusal import FIELDS
+from loadtests.fuzz.views import CHAT, COMPLETION, FIELDS, PROFILE, RELEVANCE
 
 _CHECKS: list[schemathesis.CheckFunction] = [
     not_a_server_error,
