@@ -29,7 +29,8 @@ class EmbeddingSource:
         key = await asyncio.to_thread(document_key, asked.sentences, self.salt)
         vectors = self.known.get(key)
         texts = [*(() if vectors is not None else asked.sentences), asked.question]
-        found = await self.embedder.embed(texts)
+        # Half of a surrogate pair is no text to tokenizers, nor in JSON.
+        found = await self.embedder.embed([text.encode(errors="replace").decode() for text in texts])
         if not np.isfinite(found).all():
             raise SourceError(self.name, "vectors that are not finite")
         if vectors is None:

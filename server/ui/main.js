@@ -10,6 +10,13 @@ const MODES = ["plain", "qgpm"];
 const REASONS = {
   too_few_sentences: "the document has fewer than two sentences",
   equal_relevance: "all sentences are equally relevant",
+  no_relevance: "no source of relevance answered",
+};
+const SOURCES = {
+  heads: "the model's own heads",
+  lexical: "shared words",
+  embedding: "similar meaning",
+  fused: "several sources",
 };
 
 const at = (id) => document.getElementById(id);
@@ -103,7 +110,7 @@ function explain(record, relevance) {
   }
   const prompt = `a prompt of ${count(relevance.tokens.prompt)} tokens`;
   note.textContent =
-    `${count(relevance.sentences.length)} sentences in ${prompt}, ranked by the model's own heads.`;
+    `${count(relevance.sentences.length)} sentences in ${prompt}, ranked by ${SOURCES[relevance.relevance.name]}.`;
   shaded.show(relevance);
   if (relevance.positions === null) return;
   at("plots").replaceChildren(...plots(relevance));

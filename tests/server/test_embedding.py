@@ -155,6 +155,12 @@ async def test_the_packaged_model_knows_what_words_have_in_common() -> None:
     assert found.cost["embedded"] == 5
 
 
+async def test_halves_of_surrogate_pairs_are_embedded_as_something_else() -> None:
+    source = EmbeddingSource(PackagedEmbedder(), DocumentVectors(), None)
+    found = await source.read(Asked(("\ud800 key", "harbour"), "key \udfff"))
+    assert rank(found.z).tolist() == [0, 1]
+
+
 def _vectors(rows: int) -> np.ndarray:
     return np.ones((rows, 25), dtype=np.float32)  # 100 bytes a row
 

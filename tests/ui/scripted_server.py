@@ -159,6 +159,7 @@ def _relevance(sentences: Sequence[str]) -> dict[str, Any]:
     ]
     return {
         "tokens": {"prompt": tokens[1] + 1},
+        "relevance": {"name": "heads"},
         "sentences": rows,
         "protected_prefix": 10,
         "positions": {"tokens": tokens, "boundary": 1.0, "planes": planes},
