@@ -30,6 +30,8 @@ def read_body(body: Mapping[str, Any]) -> Body:
         first = error.errors(include_url=False, include_context=False)[0]
         name = str(first["loc"][0]) if first["loc"] else "body"  # what follows names types, not fields
         raise RequestError(f"{name}: {first['msg']}", name) from error
+    except (AttributeError, KeyError, TypeError) as error:  # of vLLM's validators, which trust some types
+        raise RequestError("the body holds a value of a type that its field cannot have", "body") from error
     _refuse_answers(parsed)
     return parsed
 

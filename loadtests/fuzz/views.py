@@ -49,8 +49,7 @@ class View:
             if self.narrowed != "whole":
                 schemas[body] = _narrow(schemas[body], own, self.narrowed)
         if self.path == REQUESTS:
-            ids = {"anyOf": [{"enum": list(KNOWN_IDS)}, {"type": "string", "minLength": 1}]}
-            narrowed["paths"][REQUESTS]["get"]["parameters"][0]["schema"] = ids
+            narrowed["paths"][REQUESTS]["get"]["parameters"][0]["schema"] = {"enum": list(KNOWN_IDS)}
         return narrowed
 
 

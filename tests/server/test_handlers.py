@@ -48,6 +48,14 @@ def test_a_part_that_is_none_is_refused_as_rendering_would(content: Any) -> None
         read_body(_chat({"role": "user", "content": content}))
 
 
+@pytest.mark.parametrize(
+    "fields", [{"structured_outputs": 5}, {"prompt": "One.", "structured_outputs": True}]
+)
+def test_a_value_that_breaks_vllm_s_own_checks_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(RequestError):
+        read_body({"model": "m", "prompt": "One.", **fields})
+
+
 def test_a_message_in_the_form_of_gpt_oss_has_no_text() -> None:
     body = ChatCompletionRequest.model_validate(_chat(HARMONY))
     assert not isinstance(body.messages[0], dict)
