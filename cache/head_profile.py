@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
+from cache import whole_file
 from positional.qgpm import QGPMConfig, QGPMError
 
 FILE_NAME = "ropeway-heads.json"
@@ -135,16 +135,7 @@ class HeadProfile:
 
     def save(self, path: Path) -> None:
         """Writes the file whole or not at all. Raises OSError."""
-        text = json.dumps(asdict(self), indent=2) + "\n"
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-            partial = Path(file.name)
-        try:
-            partial.write_text(text, encoding="utf-8")
-            partial.chmod(0o644)  # temporary files are their owner's alone; a profile may be shared
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        whole_file.write(path, json.dumps(asdict(self), indent=2) + "\n")
 
 
 _ADAPTER: TypeAdapter[HeadProfile] = TypeAdapter(HeadProfile)
@@ -156,12 +147,6 @@ def load(path: Path) -> HeadProfile:
         return _parse(path.read_bytes(), path)
     except OSError as error:
         raise HeadProfileError(path, "", error.strerror or str(error)) from error
-
-
-def check_writable(path: Path) -> None:
-    """Raises OSError where `HeadProfile.save` would, so that long work is not done for nothing."""
-    with tempfile.NamedTemporaryFile(dir=path.parent):
-        pass
 
 
 def find(model: Path, explicit: Path | None) -> HeadProfile | None:

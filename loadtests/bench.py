@@ -14,8 +14,8 @@ import httpx
 from rich.console import Console
 from tqdm import tqdm
 
+from cache import whole_file
 from loadtests.asker import REUSE_TOKENS, Asker, hit_rate
-from loadtests.interruption import interruptible
 from loadtests.machine import machine, versions
 from loadtests.measurements import Sizes, measurements
 from loadtests.memory import RequestCoordinates, Shadow, resident_bytes
@@ -27,9 +27,12 @@ from loadtests.stream import Timing
 from loadtests.workload import Workload, tokens_per_sentence
 from server import default_model
 from server.child import Server, running_server
+from server.default_model import DefaultModelError
+from server.interruption import interruptible
 
 READY_SECONDS = 1200
 INTERRUPTED = 130
+FAILURES = (RuntimeError, httpx.HTTPError, OSError)
 _TABLE_WIDTH = 160
 _NAMES: dict[Side, str] = {"stock": "stock vLLM", "ropeway": "Ropeway"}
 
@@ -95,7 +98,7 @@ class Bench:
         wanted = [measurement for measurement in every if self.options.only in measurement.name]
         if not wanted:
             names = ", ".join(measurement.name for measurement in every)
-            raise SystemExit(f"--only {self.options.only}: the measurements are {names}")
+            raise RuntimeError(f"--only {self.options.only}: the measurements are {names}")
         return wanted
 
     def _expect(self, one: Round) -> None:
@@ -130,24 +133,37 @@ def setting(options: Options, rounds: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the rounds, print; 0 if every promise holds, `INTERRUPTED` where a signal ended it."""
+    """Run the rounds, print; 0 if every promise holds, `INTERRUPTED` after a signal, 2 if nothing began."""
     options = Options.parse(arguments)
-    bench = Bench(options, options.model or str(default_model.fetch()), tqdm(total=0, unit="step"))
-    interrupted = False
+    try:
+        if options.out is not None:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            whole_file.check_writable(options.out)
+        model = options.model or str(default_model.fetch())
+    except (OSError, DefaultModelError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    bench = Bench(options, model, tqdm(total=0, unit="step"))
+    status = 0
     try:
         with interruptible():
-            for number in range(options.rounds):
-                bench.run_round(number)
+            try:
+                for number in range(options.rounds):
+                    bench.run_round(number)
+                    _save(bench)
+            finally:
                 _save(bench)
     except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        bench.bar.close()
-        _save(bench)
-        bench.report().print(_console())
-    if interrupted:
+        status = INTERRUPTED
+    except FAILURES as error:
+        print(f"bench: {error}", file=sys.stderr)
+        status = 1
+    bench.bar.close()
+    bench.report().print(_console())
+    if status == INTERRUPTED:
         print("Interrupted: these are the pairs that were finished.")
-        return INTERRUPTED
+    if status:
+        return status
     return 0 if bench.report().holds else 1
 
 
@@ -158,8 +174,7 @@ def _console() -> Console:
 
 def _save(bench: Bench) -> None:
     if bench.options.out is not None:
-        text = json.dumps(bench.report().to_json(), indent=2) + "\n"
-        bench.options.out.write_text(text, encoding="utf-8")
+        whole_file.write(bench.options.out, json.dumps(bench.report().to_json(), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ from loadtests.asker import Asker
 from loadtests.pairs import Line, Measurement
 from loadtests.ratios import AtMost, Within
 
+KINDS = ("plain", "throughput", "qgpm", "evidence", "reuse")
+"""What the names of measurements begin with."""
+
 CROWD = 8
 CROWD_TOKENS = 200
 # Prompts are made to a number of sentences, whose tokens vary.

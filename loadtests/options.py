@@ -1,12 +1,12 @@
 """The command line of the benchmark."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadtests.measurements import Sizes
+from loadtests import arguments as values
+from loadtests.measurements import KINDS, Sizes
 from loadtests.workload import MODEL
 from server.compiler import can_compile
 
@@ -40,7 +40,7 @@ class Options:
                 pairs=args.pairs or (2 if quick else 3),
             ),
             eager=not can_compile()[0] if args.eager is None else args.eager,
-            flags=tuple(shlex.split(args.serve_flags)),
+            flags=args.serve_flags,
             only=args.only,
             out=args.out,
         )
@@ -61,12 +61,12 @@ def _parser() -> argparse.ArgumentParser:
         "promise holds.",
     )
     parser.add_argument("--model", help="a model folder or hub name (default: the default model)")
-    parser.add_argument("--rounds", type=_positive, help="starts of both servers (default: 4; quick: 1)")
+    parser.add_argument("--rounds", type=values.count, help="starts of both servers (default: 4; quick: 1)")
     parser.add_argument(
-        "--pairs", type=_positive, help="pairs of each measurement in a round (default: 3; quick: 2)"
+        "--pairs", type=values.count, help="pairs of each measurement in a round (default: 3; quick: 2)"
     )
     parser.add_argument(
-        "--tokens", type=_positive, help="prompt tokens of plain requests (default: 1000; quick: 300)"
+        "--tokens", type=values.count, help="prompt tokens of plain requests (default: 1000; quick: 300)"
     )
     parser.add_argument(
         "--lengths",
@@ -89,9 +89,12 @@ def _parser() -> argparse.ArgumentParser:
         help="with torch.compile (default where a C++ compiler and the Python headers are)",
     )
     compiled.add_argument("--eager", dest="eager", action="store_true", help="without (default elsewhere)")
-    parser.add_argument("--serve-flags", default="", metavar="FLAGS", help="more flags, for both servers")
+    parser.add_argument(
+        "--serve-flags", type=values.flags, default="", metavar="FLAGS", help="more flags, for both servers"
+    )
     parser.add_argument(
         "--only",
+        type=_only,
         default="",
         metavar="TEXT",
         help="only measurements whose name holds it (qgpm, reuse …)",
@@ -100,12 +103,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
 def _lengths(text: str) -> tuple[int, ...]:
-    return tuple(sorted({_positive(part) for part in text.split(",")}))
+    return tuple(sorted({values.count(part) for part in text.split(",")}))
+
+
+def _only(text: str) -> str:
+    if not any(text.partition(" ")[0] in kind for kind in KINDS):
+        raise argparse.ArgumentTypeError(f"{text!r} is in none of {', '.join(KINDS)}")
+    return text

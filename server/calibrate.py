@@ -20,9 +20,9 @@ from cache.head_profile import (
     Head,
     HeadProfile,
     HeadProfileError,
-    check_writable,
     fingerprint,
 )
+from cache.whole_file import check_writable
 from positional import relevance
 from positional.qgpm import PACKAGE_DEFAULTS
 from server import haystack

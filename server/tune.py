@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -23,11 +23,13 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer
 
 from cache import head_profile
-from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning, check_writable
+from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning
+from cache.whole_file import check_writable
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import haystack, start_defaults, tune_held_out, tune_search
 from server.child import running_server
 from server.haystack import SamplesError
+from server.interruption import interruptible
 from server.likelihood import PROCESSOR, LikelihoodError
 from server.model_folder import ModelFolderError, model_folder
 from server.samples import KINDS
@@ -90,7 +92,8 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) 
         found = head_profile.find(folder, profile)
         if found is None:
             raise TuningError(f"{folder} has no head profile; make one with `ropeway calibrate`.")
-        held_out, tuned = tune(folder, found, minutes, seed, search)
+        with interruptible():
+            held_out, tuned = tune(folder, found, minutes, seed, search)
         tuned.save(out)
     except KeyboardInterrupt:
         _print(search)
@@ -125,7 +128,7 @@ def tune(
     """
     clock = Clock(time.monotonic() + 60 * minutes)
     lengths = _lengths(folder)
-    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock.left) as url:
+    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock) as url:
         client = httpx.AsyncClient(timeout=None)
         asked = Asked(client, url, MODEL, AutoTokenizer.from_pretrained(folder))
         measure = Measure(asked, lengths, seed)
@@ -201,10 +204,10 @@ def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, s
 
 
 @contextmanager
-def _served(folder: Path, profile: HeadProfile, longest: int, seconds: float) -> Iterator[str]:
+def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> Iterator[str]:
     """The URL of a server of the model that can force answers, for contexts of so many tokens.
 
-    Raises RuntimeError where it is not ready within the seconds.
+    Raises TuningError where it is not ready before the clock's end, RuntimeError where it cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="ropeway-tune-") as work:
         heads = Path(work) / head_profile.FILE_NAME
@@ -218,7 +221,13 @@ def _served(folder: Path, profile: HeadProfile, longest: int, seconds: float) ->
         ]  # fmt: skip
         if start_defaults.on_cpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
             arguments += ["--kv-cache-memory-bytes", start_defaults.CPU_CACHE]
-        with running_server(arguments, ready_within=seconds) as server:
+        with ExitStack() as stack:
+            try:
+                server = stack.enter_context(running_server(arguments, ready_within=clock.left))
+            except RuntimeError as error:
+                if clock.left > 0:
+                    raise
+                raise TuningError("The time is too short: the server was not ready in it.") from error
             yield server.url
 
 

@@ -18,8 +18,8 @@ from loadtests.drills.file import File
 from loadtests.drills.options import Options
 from loadtests.drills.registry import DRILLS
 from loadtests.drills.subject import Subject
-from loadtests.interruption import interruptible
 from loadtests.machine import machine, versions
+from server.interruption import interruptible
 
 INTERRUPTED = 128 + signal.SIGINT
 _WIDTH = 150

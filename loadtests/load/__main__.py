@@ -9,20 +9,18 @@ from collections.abc import Sequence
 import httpx
 from rich.console import Console
 
+from cache.whole_file import check_writable
 from loadtests.load.options import Options
 from loadtests.load.report import Report
+from loadtests.load.scenarios import Scenario
 from loadtests.load.session import Session
 from loadtests.load.target import TargetError, find
 
 
-async def measure(options: Options, client: httpx.Client, console: Console) -> Report:
-    """Find the server, measure, and return what was found, also when interrupted. Raises TargetError."""
-    stopping = asyncio.Event()
-    _stop_at_signals(stopping)
-    session = Session(options, find(client, options.url, options.model), client, console, stopping)
-    report = Report(session.setting())
-    await session.measure(report)
-    return report
+async def measure(session: Session, scenarios: Sequence[Scenario], report: Report) -> None:
+    """Fill the report, also when interrupted. Raises OSError where it cannot be kept."""
+    _stop_at_signals(session.stopping)
+    await session.measure(scenarios, report)
 
 
 def _stop_at_signals(stopping: asyncio.Event) -> None:
@@ -45,13 +43,31 @@ def main(arguments: Sequence[str]) -> int:
     console = Console()
     key = os.environ.get("OPENAI_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
+    failed = False
     try:
+        if options.out is not None:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            check_writable(options.out)
         with httpx.Client(timeout=600, headers=headers) as client:
-            report = asyncio.run(measure(options, client, console))
-    except TargetError as error:
+            target = find(client, options.url, options.model)
+            session = Session(options, target, client, console, asyncio.Event())
+            report = Report(session.setting())
+            # Before signals are left to the event loop, which does not run while these wait.
+            scenarios = session.understood(report)
+            try:
+                asyncio.run(measure(session, scenarios, report))
+            except OSError as error:
+                print(f"loadtests.load: {error}", file=sys.stderr)
+                failed = True
+    except (TargetError, OSError) as error:
         print(f"loadtests.load: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("loadtests.load: interrupted.", file=sys.stderr)
+        return 128 + signal.SIGINT
     report.print(console)
+    if failed:
+        return 1
     if report.interrupted:
         return 128 + signal.SIGINT
     return 0 if any(line["requests"] for line in report.scenarios) else 1

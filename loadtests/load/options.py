@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtests import arguments as values
 from loadtests.load.arrival import Arrival, ArrivalError
 from loadtests.load.observation import Objective
 from loadtests.load.scenarios import SCENARIOS
@@ -78,29 +79,29 @@ def _parser() -> argparse.ArgumentParser:
         help="concurrency=N, constant=RATE or poisson=RATE in requests a second; RATE auto: 70%% of what "
         f"concurrency reached; may be repeated (default: {', '.join(_ARRIVALS)})",
     )
-    parser.add_argument("--minutes", type=_positive_number, default=20.0, help="time for all (default: 20)")
+    parser.add_argument("--minutes", type=values.amount, default=20.0, help="time for all (default: 20)")
     parser.add_argument(
-        "--requests", type=_positive, help="requests of each measurement, however long they take"
+        "--requests", type=values.count, help="requests of each measurement, however long they take"
     )
     parser.add_argument(
         "--warm-up",
-        type=_positive,
+        type=values.count,
         default=4,
         metavar="N",
         help="requests before each measurement that do not count (default: 4, at least those at a time)",
     )
-    parser.add_argument("--tokens", type=_positive, default=1000, help="prompt tokens (default: 1000)")
-    parser.add_argument("--max-tokens", type=_positive, default=32, help="output tokens (default: 32)")
+    parser.add_argument("--tokens", type=values.count, default=1000, help="prompt tokens (default: 1000)")
+    parser.add_argument("--max-tokens", type=values.count, default=32, help="output tokens (default: 32)")
     parser.add_argument(
         "--ttft-slo",
-        type=_positive_number,
+        type=values.amount,
         default=2.0,
         metavar="SECONDS",
         help="goodput counts answers whose first token came within this (default: 2)",
     )
     parser.add_argument(
         "--tpot-slo",
-        type=_positive_number,
+        type=values.amount,
         default=0.1,
         metavar="SECONDS",
         help="and whose further tokens took at most this each, on average (default: 0.1)",
@@ -128,17 +129,3 @@ def _arrival(text: str) -> Arrival:
         return Arrival.parse(text)
     except ArrivalError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
-def _positive_number(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value

@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from cache import whole_file
+
 _WIDTH = 150
 _FEW = 20
 _MOST_PARTS = 3
@@ -37,11 +39,8 @@ class Report:
         }
 
     def write(self, out: Path) -> None:
-        """Write the JSON, whole or not at all."""
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(out.name + ".partial")
-        partial.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
-        partial.replace(out)
+        """Write the JSON, whole or not at all. Raises OSError."""
+        whole_file.write(out, json.dumps(self.to_json(), indent=2) + "\n")
 
     def print(self, console: Console) -> None:
         """The table, with what it was measured under and what was left out."""

@@ -4,6 +4,7 @@ import asyncio
 import platform
 import time
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -34,9 +35,8 @@ class Session:
     console: Console
     stopping: asyncio.Event
 
-    async def measure(self, report: Report) -> None:
-        """Fill the report, and its file after every measurement."""
-        scenarios = self._understood(report)
+    async def measure(self, scenarios: Sequence[Scenario], report: Report) -> None:
+        """Fill the report, and its file after every measurement; raises OSError where that cannot be kept."""
         phases = len(scenarios) * len(self.options.arrivals)
         until = time.monotonic() + 60 * self.options.minutes
         form = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
@@ -81,7 +81,8 @@ class Session:
             "versions": {"guidellm": version("guidellm"), "python": platform.python_version()},
         }
 
-    def _understood(self, report: Report) -> list[Scenario]:
+    def understood(self, report: Report) -> list[Scenario]:
+        """The wanted scenarios that the server takes; the others are noted. Raises TargetError."""
         chosen = [scenario for scenario in SCENARIOS if scenario.name in self.options.scenarios]
         scenarios = []
         for asked in chosen:

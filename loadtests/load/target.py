@@ -56,13 +56,29 @@ class Target:
 
     def refusal(self, client: httpx.Client, body: Mapping[str, Any]) -> str | None:
         """Why the server does not answer `body`, None where it does."""
-        response = client.post(self.url + self.endpoint, json=body)
+        try:
+            response = client.post(self.url + self.endpoint, json=body)
+        except httpx.HTTPError as error:
+            raise _silent(self.url, error) from error
         return None if response.is_success else f"{response.status_code}: {_message(response)}"
 
 
 def find(client: httpx.Client, url: str, model: str | None) -> Target:
     """Ask a server what it is; `client` carries the key. Raises TargetError."""
     url = url.rstrip("/").removesuffix("/v1")
+    try:
+        return _found(client, url, model)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise _silent(url, error) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise TargetError(f"{url} does not answer as an OpenAI server does: {error!r}") from error
+
+
+def _silent(url: str, error: Exception) -> TargetError:
+    return TargetError(f"{url} cannot be reached: {error or type(error).__name__}")
+
+
+def _found(client: httpx.Client, url: str, model: str | None) -> Target:
     served = _served(client, url, model)
     positional = client.get(f"{url}/v1/positional")
     no_fields = (
@@ -87,10 +103,7 @@ def find(client: httpx.Client, url: str, model: str | None) -> Target:
 
 
 def _served(client: httpx.Client, url: str, model: str | None) -> Mapping[str, Any]:
-    try:
-        response = client.get(f"{url}/v1/models")
-    except httpx.HTTPError as error:
-        raise TargetError(f"{url} cannot be reached: {error}") from error
+    response = client.get(f"{url}/v1/models")
     if not response.is_success:
         raise TargetError(f"GET {url}/v1/models answers {response.status_code}: {_message(response)}")
     models: list[dict[str, Any]] = response.json()["data"]

@@ -7,7 +7,6 @@ import httpx
 from rich.console import Console
 
 from cache.head_profile import HeadProfileError
-from loadtests.interruption import interruptible
 from loadtests.quality.cells import Cells
 from loadtests.quality.dataset_error import DatasetError
 from loadtests.quality.grid import GridError
@@ -18,9 +17,13 @@ from loadtests.quality.store import SettingError
 from loadtests.quality.table import table
 from server.default_model import DefaultModelError
 from server.haystack import SamplesError
+from server.interruption import interruptible
 from server.likelihood import LikelihoodError
 from server.model_folder import ModelFolderError
 from server.overlap import OverlapError
+
+WIDTH = 140
+"""Columns that the table needs, also where it goes into a file."""
 
 REFUSALS = (
     QualityError,
@@ -32,8 +35,9 @@ REFUSALS = (
     ModelFolderError,
     DefaultModelError,
     HeadProfileError,
+    OSError,
 )
-FAILURES = (LikelihoodError, SamplesError, httpx.HTTPError, RuntimeError)
+FAILURES = (LikelihoodError, SamplesError, httpx.HTTPError, RuntimeError, OSError)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,7 +57,9 @@ def main(arguments: Sequence[str]) -> int:
     except FAILURES as error:
         print(f"quality: {error}", file=sys.stderr)
         status = 1
-    Console().print(table(Cells(read(measurement.store.path))))
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    console.print(table(Cells(read(measurement.store.path))))
     print(f"{len(measurement.store.seen)} observations in {measurement.store.path}")
     return status
 

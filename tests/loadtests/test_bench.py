@@ -44,9 +44,10 @@ def test_a_run_that_fails_keeps_and_prints_what_it_had(
 ) -> None:
     _rounds_that_find(monkeypatch, 1.5, RuntimeError("server ended with 1"))
     out = tmp_path / "bench.json"
-    with pytest.raises(RuntimeError, match="server ended"):
-        main(["--model", "some/model", "--eager", "--out", str(out)])
-    assert "plain TTFT" in capsys.readouterr().out
+    assert main(["--model", "some/model", "--eager", "--out", str(out)]) == 1
+    printed = capsys.readouterr()
+    assert "plain TTFT" in printed.out
+    assert "server ended with 1" in printed.err
     assert json.loads(out.read_text())["lines"][0]["count"] == 2
 
 
@@ -70,3 +71,26 @@ def test_the_setting_says_how_it_was_measured_and_nothing_of_when(
     setting = json.loads(first)["setting"]
     assert (setting["model"], setting["how"], setting["rounds"]) == ("some/model", "eager", "1 of 1")
     assert {"machine", "versions", "flags"} < set(setting)
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--model", "some/model", "--eager", "--out", str(tmp_path)]) == 2
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_file_that_can_no_longer_be_written_costs_no_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+
+    def run_round(bench: Bench, number: int) -> None:
+        bench.rounds.append(round_of(measurement("plain", LINE, [1.0])))
+        folder.rmdir()
+
+    monkeypatch.setattr(Bench, "run_round", run_round)
+    assert main(["--model", "some/model", "--eager", "--out", str(folder / "bench.json")]) == 1
+    printed = capsys.readouterr()
+    assert "plain TTFT" in printed.out
+    assert "gone" in printed.err

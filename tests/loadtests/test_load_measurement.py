@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from loadtests.load.__main__ import main
 from tests.loadtests.known_server import PROMPT_TOKENS, Known, serving
 
 FIRST_TOKEN = 0.5
@@ -172,3 +174,24 @@ def test_an_interrupted_run_keeps_and_prints_what_had_ended(tmp_path: Path) -> N
     assert line["errors"] == {}
     assert "Interrupted" in printed
     assert "2 at a time" in printed
+
+
+def test_a_server_that_says_nothing_can_be_interrupted(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = _command(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path / "load.json")
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        connection, _ = silent.accept()
+        with connection:
+            connection.recv(1)
+            os.killpg(process.pid, signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "loadtests.load: interrupted" in said
+    assert "Traceback" not in said
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--url", "http://127.0.0.1:9", "--out", str(tmp_path)]) == 1
+    assert "is no file" in capsys.readouterr().err

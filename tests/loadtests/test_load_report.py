@@ -71,7 +71,7 @@ def test_a_run_that_measured_nothing_still_has_a_table(capsys: pytest.CaptureFix
 
 
 def test_the_file_holds_all_of_it(tmp_path: Path) -> None:
-    out = tmp_path / "new" / "load.json"
+    out = tmp_path / "load.json"
     report = Report({"nonce": "x"}, [_line("plain")], {"qgpm_cold": "why"})
     report.write(out)
     assert json.loads(out.read_text()) == {

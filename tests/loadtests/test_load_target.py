@@ -1,3 +1,5 @@
+from typing import Any
+
 import httpx
 import pytest
 
@@ -43,6 +45,27 @@ def test_a_server_that_answers_nothing_is_refused_with_its_words() -> None:
             find(client, url, "other")
     with httpx.Client() as client, pytest.raises(TargetError, match="cannot be reached"):
         find(client, url, None)
+
+
+@pytest.mark.parametrize("answer", [{"text": "<html>"}, {"json": {}}, {"json": []}, {"json": {"data": [1]}}])
+def test_what_is_no_openai_server_is_refused(answer: dict[str, Any]) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, **answer))
+    refused = pytest.raises(TargetError, match="http://h does not answer as an OpenAI server")
+    with httpx.Client(transport=transport) as client, refused:
+        find(client, "http://h", None)
+
+
+def test_a_server_that_is_gone_while_it_is_asked_is_refused() -> None:
+    with httpx.Client() as client:
+        with serving(Known(0.0, 0.0)) as url:
+            target = find(client, url, None)
+        with pytest.raises(TargetError, match="cannot be reached"):
+            target.refusal(client, target.body("Hello", 1))
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with httpx.Client() as client, pytest.raises(TargetError, match="cannot be reached"):
+        find(client, "http://[::1", None)
 
 
 def test_other_servers_leave_out_what_needs_our_fields_and_say_why() -> None:

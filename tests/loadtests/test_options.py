@@ -39,9 +39,15 @@ def test_more_flags_follow_the_benchmarks_own_so_that_they_win() -> None:
 
 
 @pytest.mark.parametrize(
-    "argument", ["--pairs=0", "--pairs=-3", "--rounds=many", "--lengths=", "--lengths=1000,0"]
+    "argument",
+    ["--pairs=0", "--rounds=many", "--lengths=", "--lengths=1000,0", "--only=quality", "--serve-flags='"],
 )
 def test_a_number_that_makes_no_sense_is_refused(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         Options.parse([argument])
     assert argument.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["qgpm", "qgpm 2000", "reuse", "plain", "e"])
+def test_measurements_are_chosen_by_a_part_of_their_name(text: str) -> None:
+    assert Options.parse(["--only", text]).only == text

@@ -127,6 +127,7 @@ def test_what_cannot_be_done_is_said_before_the_work(
     absent = tmp_path / "absent" / "heads.json"
     for arguments, said in (
         ([str(MODEL), "--out", str(absent)], "absent"),
+        ([str(MODEL), "--out", str(tmp_path)], "is no file"),
         ([str(tmp_path / "no model"), "--out", str(tmp_path / "out.json")], "neither a folder"),
         ([str(tmp_path), "--out", str(tmp_path / "out.json")], "ropeway calibrate"),
         (
@@ -136,6 +137,15 @@ def test_what_cannot_be_done_is_said_before_the_work(
     ):
         assert main(["tune", *arguments]) == 1
         assert said in capsys.readouterr().err
+
+
+def test_time_that_is_over_before_the_server_is_ready_is_said_to_be_too_short(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "heads.json"
+    assert main(["tune", str(MODEL), "--out", str(out), "--minutes", "0.001"]) == 1
+    assert "too short" in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("minutes", ["0", "61", "nan", "soon"])

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from loadtests.interruption import interruptible
+from server.interruption import interruptible
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
