@@ -31,6 +31,12 @@ def lengths(window: int, full: bool) -> tuple[int, ...]:
     return (*declared, *(_longer(longest) if full else ()))
 
 
+def check_fitting(lengths: Sequence[int], window: int) -> None:
+    """Raises GridError where a data set's samples are longer than what the model sees."""
+    if max(lengths) > window:
+        raise GridError(f"samples of {max(lengths):,} tokens do not fit into a window of {window:,}")
+
+
 def grid(
     tasks: Sequence[str], known: Sequence[int], full: bool, chosen: Collection[str] | None = None
 ) -> Grid:

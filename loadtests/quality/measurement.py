@@ -30,7 +30,7 @@ from server.embedder import PACKAGE
 from server.likelihood import PROCESSOR
 from server.model_folder import model_folder
 from server.overlap import SampleSet, check_disjoint
-from server.samples import Sample, Split
+from server.samples import POOLS, Sample, Split
 from server.start_defaults import on_cpu
 
 MODEL = "measured"
@@ -60,11 +60,13 @@ class Measurement:
         if heads is None:
             raise QualityError(f"{self.folder} has no head profile; make one with `ropeway calibrate`")
         if options.dataset is None:
-            _check_samples(heads, options.seed)
+            check_samples(heads, options.seed)
         config = AutoConfig.from_pretrained(self.folder).get_text_config()
         self.tokenizer: Any = AutoTokenizer.from_pretrained(self.folder)
-        lengths = grids.lengths(config.max_position_embeddings, options.full)
+        self.window = int(config.max_position_embeddings)
+        lengths = grids.lengths(self.window, options.full)
         self.source = source(options.dataset, lengths, options.seed, self._count_tokens)
+        grids.check_fitting(self.source.lengths, self.window)
         self.grid = grids.grid(self.source.tasks, self.source.lengths, options.full, options.methods)
         setting = Setting.of(options, self.folder, heads, asdict(self.grid))
         self.store = Store.open(options.out or setting.path, setting.to_json())
@@ -114,7 +116,7 @@ class Measurement:
     def _serve_flags(self) -> list[str]:
         longest = max(length for lengths in self.grid.methods.values() for length in lengths)
         flags = [str(self.folder), "--served-model-name", MODEL, "--dtype", self.options.dtype]
-        flags += ["--max-model-len", str(longest + ROOM), "--enable-prompt-tokens-details"]
+        flags += ["--max-model-len", str(min(longest + ROOM, self.window)), "--enable-prompt-tokens-details"]
         flags += ["--logits-processors", PROCESSOR, "--qgpm-ablations"]
         flags += CPU_FLAGS if on_cpu() else ()
         if any(map(embeds, self.grid.methods)) and "--embedding-model" not in self.options.flags:
@@ -124,9 +126,14 @@ class Measurement:
         return [*flags, *self.options.flags]
 
 
-def _check_samples(heads: HeadProfile, seed: int) -> None:
-    """Raises OverlapError where the heads or the defaults were chosen by what is asked."""
+def check_samples(heads: HeadProfile, seed: int) -> None:
+    """Raises OverlapError where the heads or the defaults were chosen by what is asked.
+
+    QualityError where that cannot be told.
+    """
     asked = SampleSet(SPLIT, seed)
     check_disjoint(asked, SampleSet("calibration", heads.calibration.seed))
     if heads.tuning is not None:
+        if heads.tuning.split not in POOLS:
+            raise QualityError(f"the defaults were tuned on unknown samples, of {heads.tuning.split!r}")
         check_disjoint(asked, SampleSet(cast(Split, heads.tuning.split), heads.tuning.seed))

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,7 +58,7 @@ class NeedleSet:
         if not cases:
             raise DatasetError(f"{path} holds no needle")
         found = {task: tuple(of_task) for task, of_task in cases.items()}
-        return cls(found, tuple(_books(path.parent)), lengths, seed, count_tokens)
+        return cls(found, tuple(_books(path.parent, max(lengths), count_tokens)), lengths, seed, count_tokens)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -132,7 +133,8 @@ def _answers(test: Mapping[str, Any]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _books(beside: Path) -> Iterator[tuple[str, ...]]:
+def _books(beside: Path, tokens: int, count_tokens: Callable[[str], int]) -> Iterator[tuple[str, ...]]:
+    """Each book as sentences; one that holds fewer tokens than a context needs is refused."""
     for folder in (beside / place for place in BOOKS):
         paths = sorted(folder.glob("*.txt"))
         if paths:
@@ -140,5 +142,11 @@ def _books(beside: Path) -> Iterator[tuple[str, ...]]:
     else:
         raise DatasetError(f"no books (*.txt) in {' or '.join(BOOKS)} from {beside}")
     for path in paths:
-        text = path.read_text(encoding="utf-8")
-        yield tuple(" ".join(text[start:end].split()) for start, end in sentences.split(text))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise DatasetError(f"{path} cannot be read: {error}") from error
+        book = tuple(" ".join(text[start:end].split()) for start, end in sentences.split(text))
+        if not any(held >= tokens for held in accumulate(map(count_tokens, book))):
+            raise DatasetError(f"{path} holds less than the {tokens:,} tokens of the longest context")
+        yield book

@@ -108,7 +108,10 @@ def read(path: Path) -> Run:
     Raises ObservationError where a line is not what it should be or observes what another has observed,
     and OSError.
     """
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    except UnicodeDecodeError as error:
+        raise ObservationError(path, 1, f"is not UTF-8: {error}") from error
     if not lines:
         raise ObservationError(path, 1, "there is no setting")
     setting, grid = _setting(path, lines[0])

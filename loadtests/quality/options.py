@@ -1,11 +1,11 @@
 """The command line of `python -m loadtests.quality`."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtests import arguments as values
 from loadtests.quality.methods import SERVED, SOURCES
 from loadtests.quality.warping import BASELINES
 
@@ -47,7 +47,7 @@ class Options:
             head_profile=args.head_profile,
             dtype=args.dtype,
             at_once=args.at_once,
-            flags=tuple(shlex.split(args.serve_flags)),
+            flags=args.serve_flags,
             out=args.out,
         )
 
@@ -56,7 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtests.quality", description=DESCRIPTION)
     parser.add_argument("--model", help="a model folder or hub name (default: the default model)")
     parser.add_argument(
-        "--minutes", type=float, default=90.0, help="how long to ask, start-up aside (default: %(default)g)"
+        "--minutes",
+        type=values.amount,
+        default=90.0,
+        help="how long to ask, start-up aside (default: %(default)g)",
     )
     parser.add_argument(
         "--full", action="store_true", help="every method at every length, up to the model's window"
@@ -72,7 +75,10 @@ def _parser() -> argparse.ArgumentParser:
         "--seed", type=int, default=0, help="what the samples are drawn by (default: %(default)s)"
     )
     parser.add_argument(
-        "--samples-per-cell", type=_positive, metavar="N", help="stop at so many (default: when time is over)"
+        "--samples-per-cell",
+        type=values.count,
+        metavar="N",
+        help="stop at so many (default: when time is over)",
     )
     parser.add_argument(
         "--dataset", type=Path, metavar="FILE", help="samples in RULER's or NoLiMa's format, in place of ours"
@@ -85,12 +91,14 @@ def _parser() -> argparse.ArgumentParser:
     # Seconds of that thread for 50 observations at 500 and 2,000 tokens: 104 one at a time, 83 by 4, 76 by 8.
     parser.add_argument(
         "--at-once",
-        type=_positive,
+        type=values.count,
         default=8,
         metavar="N",
         help="samples asked at once (default: %(default)s)",
     )
-    parser.add_argument("--serve-flags", default="", metavar="FLAGS", help="more flags of `ropeway serve`")
+    parser.add_argument(
+        "--serve-flags", type=values.flags, default="", metavar="FLAGS", help="more flags of `ropeway serve`"
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -106,10 +114,3 @@ def _methods(text: str) -> tuple[str, ...]:
         if name not in SERVED and name not in BASELINES:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join((*SERVED, *BASELINES))}")
     return names
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value

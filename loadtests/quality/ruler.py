@@ -74,16 +74,17 @@ def _sample(task: str, row: dict[str, Any]) -> Sample:
     context = body.strip()
     if not context:
         raise ValueError("the input has no context between its first line and its last")
-    answers = tuple(str(output) for output in row["outputs"])
-    if not answers:
-        raise ValueError("there are no outputs")
+    answers = _answers(row["outputs"])
+    length = int(row["length"])
+    if length < 1:
+        raise ValueError(f"a length of {length}")
     if task.startswith("qa"):
         # One answer in several spellings, not several answers.
         answers = answers[:1]
     evidence = tuple(_holding(context, answers))
     return Sample(
         kind=task,
-        length=int(row["length"]),
+        length=length,
         messages=(("user", prompt + row.get("answer_prefix", "")),),
         question=question.strip(),
         context=context,
@@ -93,6 +94,15 @@ def _sample(task: str, row: dict[str, Any]) -> Sample:
         lead_in="",
         depth=depth_of(evidence[0], context) if evidence and evidence[0] != context else 0.0,
     )
+
+
+def _answers(outputs: Any) -> tuple[str, ...]:
+    if not isinstance(outputs, list) or not outputs:
+        raise ValueError("the outputs are no list of answers")
+    answers = tuple(str(output).strip() for output in outputs)
+    if not all(answers):
+        raise ValueError("an output is empty")
+    return answers
 
 
 def _holding(context: str, answers: tuple[str, ...]) -> Iterator[str]:

@@ -45,7 +45,7 @@ class Setting:
             head_profile=heads.digest.hex(),
             defaults=asdict(heads.defaults),
             seed=options.seed,
-            dataset=None if options.dataset is None else options.dataset.name,
+            dataset=None if options.dataset is None else identity(options.dataset),
             dtype=options.dtype,
             at_once=options.at_once,
             flags=options.flags,
@@ -63,3 +63,8 @@ class Setting:
         """A file that only runs of this setting share."""
         digest = sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:8]
         return FOLDER / f"quality-{self.model}-{digest}.jsonl"
+
+
+def identity(dataset: Path) -> str:
+    """A data set's name and a digest of its file: RULER's are all called the same, and may be made anew."""
+    return f"{dataset.name}, sha256 {sha256(dataset.read_bytes()).hexdigest()[:8]}"

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cache.whole_file import check_writable
 from loadtests.quality.observations import Key, Observation, read
 
 
@@ -32,11 +33,12 @@ class Store:
     def open(path: Path, setting: Mapping[str, Any]) -> "Store":
         """Begins a file with its setting, or goes on with one of the same setting.
 
-        What an interruption left of a last line is cut off. Raises SettingError, ObservationError where the
-        file cannot be read, and OSError.
+        What an interruption left of a last line is cut off; a file that no run left is not touched. Raises
+        SettingError, ObservationError where the file cannot be read, and OSError.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not _cut_unfinished(path):
+        check_writable(path)
+        if _begins(path, _line(setting)):
             path.write_text(_line(setting), encoding="utf-8")
             return Store(path, set())
         run = read(path)
@@ -45,6 +47,7 @@ class Store:
         other = tuple(name for name in names if run.setting.get(name) != asked.get(name))
         if other:
             raise SettingError(path, other)
+        _cut_unfinished(path)
         return Store(path, {observation.key for observation in run.observations})
 
     def add(self, observation: Observation) -> None:
@@ -58,11 +61,12 @@ def _line(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
-def _cut_unfinished(path: Path) -> int:
-    """The bytes of the file's whole lines; what stands behind them is removed."""
-    if not path.exists():
-        return 0
+def _begins(path: Path, first: str) -> bool:
+    """Whether a file is still to be begun: nothing is there, or what was written of its first line."""
+    return not path.exists() or first.encode().startswith(path.read_bytes())
+
+
+def _cut_unfinished(path: Path) -> None:
+    """Removes what stands behind the last whole line."""
     with path.open("r+b") as file:
-        whole = file.read().rfind(b"\n") + 1
-        file.truncate(whole)
-    return whole
+        file.truncate(file.read().rfind(b"\n") + 1)

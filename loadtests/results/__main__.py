@@ -20,11 +20,11 @@ def main(arguments: Sequence[str]) -> int:
     docs: Path = options.docs
     try:
         made = report(read(docs / FOLDER))
+        pages = Pages(docs, FOLDER, "make results")
+        return pages.check(made) if options.check else pages.write(made)
     except (ObservationError, ResultFileError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    pages = Pages(docs, FOLDER, "make results")
-    return pages.check(made) if options.check else pages.write(made)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -86,7 +86,10 @@ def test_the_samples_of_rulers_are_its_lines(tmp_path: Path) -> None:
     [
         ({"input": "Which?", "outputs": ["1"]}, "line 2: the input has no context"),
         ({"outputs": ["1"]}, "line 2: no field 'input'"),
-        (ruler_row(outputs=[]), "line 2: there are no outputs"),
+        (ruler_row(outputs=[]), "line 2: the outputs are no list"),
+        (ruler_row(outputs="7719"), "line 2: the outputs are no list"),
+        (ruler_row(outputs=["7719", " "]), "line 2: an output is empty"),
+        (ruler_row(length=-5), "line 2: a length of -5"),
         (ruler_row(length=None), "line 2: "),
         ([], "line 2: "),
     ],
@@ -205,6 +208,17 @@ def test_what_a_needle_set_lacks_is_said(tmp_path: Path, changed: dict[str, Any]
 def test_a_needle_set_without_books_says_where_they_are_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no books .*haystack/rand_shuffle"):
         opened(needle_file(tmp_path, books="elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"Too short.", "less than the 120 tokens"), (b"\xff", "cannot be read"), (b"", "less")],
+)
+def test_a_book_that_cannot_fill_the_contexts_is_named(tmp_path: Path, content: bytes, said: str) -> None:
+    path = needle_file(tmp_path)
+    (tmp_path / "haystack/rand_shuffle/rand_book_2.txt").write_bytes(content)
+    with pytest.raises(DatasetError, match=f"rand_book_2.txt .*{said}"):
+        opened(path)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadtests.quality.grid import GridError, grid, lengths, part
+from loadtests.quality.grid import GridError, check_fitting, grid, lengths, part
 from loadtests.quality.methods import MAIN, METHODS
 from loadtests.quality.warping import BASELINES
 from server.samples import KINDS
@@ -49,3 +49,9 @@ def test_a_part_keeps_the_methods_of_one_kind() -> None:
     whole = grid(KINDS, (500, 2000), full=False)
     assert tuple(part(whole, BASELINES).methods) == BASELINES
     assert tuple(part(whole, METHODS).methods) == tuple(METHODS)
+
+
+def test_samples_of_a_data_set_may_fill_the_window_but_not_more() -> None:
+    check_fitting((4096, 8192), 8192)
+    with pytest.raises(GridError, match="8,193 tokens do not fit into a window of 8,192"):
+        check_fitting((8193,), 8192)

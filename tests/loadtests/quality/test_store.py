@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.quality.observations import Key, Observation, read
+from loadtests.quality.observations import Key, Observation, ObservationError, read
 from loadtests.quality.store import SettingError, Store
 from tests.loadtests import quality_runs
 
@@ -59,3 +59,28 @@ def test_another_setting_is_refused_and_what_differs_is_named(tmp_path: Path) ->
         Store.open(path, other)
     assert refused.value.names == ("dtype", "seed")
     assert path.read_bytes() == kept
+
+
+@pytest.mark.parametrize("content", [b"notes without an end", b"a line\nand half of another", b"\xff\n\x80"])
+def test_a_file_that_no_run_left_is_refused_and_not_touched(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(ObservationError, match=r"notes\.txt:1"):
+        Store.open(path, SETTING)
+    assert path.read_bytes() == content
+
+
+def test_another_settings_file_keeps_its_unfinished_line(tmp_path: Path) -> None:
+    path = tmp_path / "quality.jsonl"
+    Store.open(path, SETTING).add(observation(0))
+    path.write_bytes(path.read_bytes()[:-5])
+    kept = path.read_bytes()
+    with pytest.raises(SettingError):
+        Store.open(path, {**SETTING, "seed": 8})
+    assert path.read_bytes() == kept
+
+
+def test_what_is_no_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/full")):  # the second never ends
+        with pytest.raises(FileExistsError):
+            Store.open(path, SETTING)

@@ -94,3 +94,10 @@ def test_a_broken_file_ends_the_command_with_its_name(docs: Path, capsys: pytest
     assert main(["--docs", str(docs)]) == 1
     assert "quality.jsonl:1: grid: " in capsys.readouterr().err
     assert not (docs / "results.md").exists()
+
+
+def test_a_report_that_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    docs = tmp_path / "docs"
+    docs.touch()
+    assert main(["--docs", str(docs)]) == 1
+    assert str(docs) in capsys.readouterr().err
