@@ -11,7 +11,7 @@ A head profile is a JSON object (UTF-8). Every field is required and no other is
 | `query_tail` | how many of the last prompt tokens are query rows beside the question's |
 | `defaults` | QGPM's parameters for requests that do not say, in the names of a request |
 | `calibration` | how the heads were chosen: `samples`, `seed`, `lengths` of the contexts (tokens), `text` they are made of, `dtype` the model ran in, and `held_out_mrr`, the chosen heads' joint mean reciprocal rank on the half of the samples that did not order them |
-| `tuning` | null where `defaults` are the package's; else how `ropeway tune` found them: `samples` that were asked, of which `held_out` served only the comparison at the end, `split`, `seed`, `kinds` and `lengths` of the samples, `text` they are made of, the `minutes` it was given, `changed` (false: nothing was surely better than the defaults before), and `gain_evidence` and `gain_heads`, what the defaults add to the log-probability of the answer (nats, against plain) with gold evidence and with the heads, on the held-out samples: `mean`, `low` and `high` of its 95 % interval |
+| `tuning` | null where `defaults` are the package's; else how `ropeway tune` found them: `samples` that were asked, of which `held_out` served only the comparison at the end, `split`, `seed`, `kinds` and `lengths` of the samples, `text` they are made of, the `minutes` it was given, `changed` (false: nothing was better than the defaults before), and `gain_evidence` and `gain_heads`, what the defaults add to the log-probability of the answer (nats, against plain) with gold evidence and with the heads, on the held-out samples: `mean`, `low` and `high` of its 95 % interval |
 """  # noqa: E501 - a table's row is one line
 
 import hashlib

@@ -283,7 +283,7 @@ def _print_result(held_out: HeldOut, profile: HeadProfile) -> None:
     tuning, difference = profile.tuning, held_out.difference
     assert tuning is not None  # where either is missing `tune` has raised
     assert difference is not None
-    verb = "replace" if held_out.changes else "do not surely beat"
+    verb = "replace" if held_out.changes else "do not beat"
     print(
         f"The best candidate's settings {verb} the defaults so far: {_shown(difference)} "
         f"on {tuning.held_out} held-out samples."

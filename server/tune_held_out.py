@@ -1,4 +1,8 @@
-"""The last step of `ropeway tune`: does the best candidate beat the defaults on samples held out?"""
+"""The last step of `ropeway tune`: is the best candidate better than the defaults on samples held out?
+
+The one with the higher mean is taken: where neither is surely better, to stay would favour settings that were
+not measured for this model either.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,8 +42,8 @@ class HeldOut:
 
     @property
     def changes(self) -> bool:
-        """Whether the challenger is surely better; otherwise the incumbent stays."""
-        return self.difference is not None and self.difference.low > 0
+        """Whether the challenger's mean is higher; otherwise the incumbent stays."""
+        return self.difference is not None and self.difference.mean > 0
 
     @property
     def chosen(self) -> QGPMConfig:

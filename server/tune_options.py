@@ -7,7 +7,7 @@ MOST_MINUTES = 60
 DESCRIPTION = """\
 Searches the settings of QGPM that add most to the log-probability of answers, with gold evidence and with the
 heads of the model's head profile, on samples that come with the package, and writes them as the profile's
-defaults. The defaults stay unless others are surely better on samples that were held out. A server of the
+defaults. The defaults stay unless others are better on samples that were held out. A server of the
 model runs meanwhile."""
 
 

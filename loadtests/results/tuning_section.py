@@ -48,7 +48,7 @@ def _tuning(profile: HeadProfile) -> Iterator[str]:
         )
         return
     found = "What it found was better than the defaults before."
-    kept = "Nothing was surely better than the defaults before, so they stayed."
+    kept = "Nothing was better than the defaults before, so they stayed."
     yield (
         f"`ropeway tune` looked for them within {tuning.minutes:g} minutes on {tuning.samples} samples of "
         f"the {tuning.split} split (seed {tuning.seed}; {', '.join(tuning.kinds)}; "

@@ -23,7 +23,7 @@ def compared(gain: float, noise: float, blocks: int = MOST_BLOCKS, challenger: Q
     return held_out
 
 
-def test_a_sure_gain_changes_the_defaults() -> None:
+def test_a_gain_changes_the_defaults() -> None:
     held_out = compared(gain=1, noise=0.5)
 
     assert held_out.changes
@@ -35,8 +35,8 @@ def test_a_sure_gain_changes_the_defaults() -> None:
     assert [gain.mean for gain in means if gain is not None] == [1 + blocks + 1, -1 + blocks + 1]
 
 
-@pytest.mark.parametrize(("gain", "noise"), [(0.0, 0.5), (-1.0, 0.5), (0.5, 3.0)])
-def test_without_a_gain_beyond_noise_the_incumbent_stays(gain: float, noise: float) -> None:
+@pytest.mark.parametrize(("gain", "noise"), [(0.0, 0.5), (-1.0, 0.5), (-0.1, 3.0)])
+def test_without_a_gain_the_incumbent_stays(gain: float, noise: float) -> None:
     held_out = compared(gain, noise)
 
     assert not held_out.changes
@@ -44,6 +44,14 @@ def test_without_a_gain_beyond_noise_the_incumbent_stays(gain: float, noise: flo
     own = held_out.gain("evidence")
     assert own is not None
     assert own.mean == 1 + FIRST_BLOCK + (MOST_BLOCKS - 1) / 2
+
+
+def test_a_gain_within_noise_changes_the_defaults_too() -> None:
+    held_out = compared(gain=0.5, noise=3.0)
+
+    assert held_out.difference is not None
+    assert held_out.difference.low < 0
+    assert held_out.chosen == OTHER
 
 
 def test_too_few_blocks_change_nothing() -> None:
