@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -16,15 +17,19 @@ SAMPLE_SECONDS = 5.0
 _COUNTED = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
 
 
-def held_bytes(pid: int) -> int:
+def held_bytes(pid: int) -> dict[str, int]:
     """Memory of a process and its children that no file backs, each page that they share counted once.
 
-    Elsewhere than on Linux all that is resident.
+    By the processes' names. Elsewhere than on Linux all that is resident, under one name.
     """
     parent = psutil.Process(pid)
     if not Path(f"/proc/{pid}/smaps_rollup").exists():
-        return resident_bytes(pid)
-    return sum(_held(process.pid) for process in (parent, *parent.children(recursive=True)))
+        return {parent.name(): resident_bytes(pid)}
+    held: Counter[str] = Counter()
+    for process in (parent, *parent.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            held[process.name()] += _held(process.pid)
+    return dict(held)
 
 
 def _held(pid: int) -> int:
@@ -35,7 +40,7 @@ def _held(pid: int) -> int:
 
 
 class Held:
-    """Samples until the block ends: `seconds` since its start, and `bytes` then."""
+    """Samples until the block ends: `seconds` since its start, and `held_bytes` then."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -43,7 +48,7 @@ class Held:
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self._started = time.monotonic()
         self.seconds: list[float] = []
-        self.bytes: list[int] = []
+        self.processes: list[dict[str, int]] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -55,8 +60,13 @@ class Held:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def bytes(self) -> list[int]:
+        """Of all processes together."""
+        return [sum(held.values()) for held in self.processes]
+
     def _sample(self) -> None:
         with suppress(psutil.NoSuchProcess):
             while not self._ended.wait(SAMPLE_SECONDS):
-                self.bytes.append(held_bytes(self._pid))
+                self.processes.append(held_bytes(self._pid))
                 self.seconds.append(time.monotonic() - self._started)

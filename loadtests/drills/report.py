@@ -112,16 +112,17 @@ def _memory(figures: Mapping[str, Any]) -> Iterator[str]:
             "interval is that of the means of ten equal parts."
         )
     if (memory := figures.get("memory")) is not None and memory["seconds"]:
-        yield markdown.table(("minute", "MiB"), _by_minute(memory))
+        yield markdown.table(("minute", "MiB", *memory["processes"]), _by_minute(memory))
 
 
-def _by_minute(memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every third minute's first sample."""
+def _by_minute(memory: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Every third minute's first sample, of all processes and of each."""
     last = -1
-    for second, size in zip(memory["seconds"], memory["bytes"], strict=True):
+    columns = (memory["bytes"], *memory["processes"].values())
+    for second, *sizes in zip(memory["seconds"], *columns, strict=True):
         if (minute := int(second // 60)) > last and minute % 3 == 0:
             last = minute
-            yield str(minute), f"{size / _MIB:.1f}"
+            yield str(minute), *(f"{size / _MIB:.1f}" for size in sizes)
 
 
 def _not_run(file: File) -> str:

@@ -60,13 +60,15 @@ def test_the_slope_is_told_with_its_interval_and_the_series() -> None:
     memory = {
         "seconds": [5.0, 190.0, 200.0],
         "bytes": [700 * MIB, 701 * MIB, 702 * MIB],
+        "processes": {"main": [300 * MIB, 300 * MIB, 300 * MIB], "core": [400 * MIB, 401 * MIB, 402 * MIB]},
         "warm_up_samples": 1,
     }
     text = made(**{SOAK: entry(True, slope=slope, memory=memory, requests=9)})
     assert (
         "+2.00 MiB an hour, 95 % interval -1.00 to +5.00, at 700 MiB; of 252 samples over 21 minutes" in text
     )
-    assert "| 0 | 700.0 |\n| 3 | 701.0 |" in text
+    assert "| minute | MiB | main | core |" in text
+    assert "| 0 | 700.0 | 300.0 | 400.0 |\n| 3 | 701.0 | 300.0 | 401.0 |" in text
     assert "702.0" not in text
 
 
