@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cache.whole_file import write
+
 REPORTED = Path("docs/results/drills.json")
 
 
@@ -27,6 +29,4 @@ class File:
         """Put a drill's entry in place of its last one, and write the file, whole or not at all."""
         self.drills[name] = dict(entry)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(self.path.name + ".partial")
-        partial.write_text(json.dumps({"drills": self.drills}, indent=2) + "\n", encoding="utf-8")
-        partial.replace(self.path)
+        write(self.path, json.dumps({"drills": self.drills}, indent=2) + "\n")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtests.arguments import amount, count
 from loadtests.drills.file import REPORTED
 from loadtests.drills.registry import DRILLS, SOAK
 
@@ -44,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         help=f"this one; may be repeated (default: all but {SOAK})",
     )
     parser.add_argument("--model", help="a model to serve (default: a tiny Llama of random weights)")
-    parser.add_argument("--minutes", type=_positive, default=30.0, help=f"of {SOAK} (default: 30)")
-    parser.add_argument("--disconnects", type=int, default=500, help="how many (default: 500)")
+    parser.add_argument("--minutes", type=amount, default=30.0, help=f"of {SOAK} (default: 30)")
+    parser.add_argument("--disconnects", type=count, default=500, help="how many (default: 500)")
     parser.add_argument(
         "--out",
         type=Path,
@@ -55,10 +56,3 @@ def _parser() -> argparse.ArgumentParser:
         help=f"keep what was found, beside what other runs found, as JSON (without FILE: {REPORTED})",
     )
     return parser
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not above 0")
-    return value
