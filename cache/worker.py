@@ -7,6 +7,7 @@ from vllm.v1.worker import cpu_worker
 from vllm.v1.worker.cpu_worker import CPUWorker
 from vllm.v1.worker.gpu_worker import Worker
 
+from cache.compilation import forgive_failures
 from cache.model_runner import PositionalRunning, RopewayCPUModelRunner, RopewayGPUModelRunner
 from cache.pin import check_vllm_version
 from cache.registration import register_architectures
@@ -18,6 +19,10 @@ class PositionalWorker(Worker):
     """Mixin over vLLM's workers."""
 
     model_runner: PositionalRunning
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        forgive_failures()
 
     def determine_available_memory(self) -> int:
         """Bytes for the KV cache: what vLLM finds, less the share that the key shadow will take."""
