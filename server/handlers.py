@@ -180,7 +180,10 @@ async def _answer(
         with carrying(intent):
             response = await create(body, raw_request)
         await intent.prepared()
-    except (Exception, asyncio.CancelledError):
-        intent.abandon()
+    except asyncio.CancelledError:  # its client has left
+        intent.abandon("aborted")
+        raise
+    except Exception:
+        intent.abandon("rejected")
         raise
     return response

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from server.fields import QGPMFields
 from server.locate import Source
+from server.request_record import Outcome
 from server.rope_choice import Wish
 
 _current: ContextVar["Intent | None"] = ContextVar("ropeway_intent", default=None)
@@ -18,7 +19,7 @@ _current: ContextVar["Intent | None"] = ContextVar("ropeway_intent", default=Non
 class Run(Protocol):
     """A prompt's run that can be given up before it starts."""
 
-    def abandon(self) -> None:
+    def abandon(self, outcome: Outcome) -> None:
         """Record that the run will not start."""
 
 
@@ -52,10 +53,10 @@ class Intent:
         """Wait for every prompt of the body; raises the first error, so that a bad prompt costs no other."""
         await asyncio.gather(*self.preparing)
 
-    def abandon(self) -> None:
+    def abandon(self, outcome: Outcome) -> None:
         """Give up what has not started."""
         for run in self.runs:
-            run.abandon()
+            run.abandon(outcome)
 
 
 @contextmanager

@@ -77,9 +77,9 @@ class PromptRun:
         finally:
             self._end("aborted")
 
-    def abandon(self) -> None:
-        """End a run that will never start, since its request was refused."""
-        self._end("rejected")
+    def abandon(self, outcome: Outcome) -> None:
+        """End a run that will never start, since its request was refused or its client has left."""
+        self._end(outcome)
 
     async def _answer_parameters(self) -> SamplingParams:
         """The user's sampling parameters, with the coordinates that the answer is to have."""
