@@ -10,7 +10,8 @@ from loadtests.drills.attempt import Attempt
 from loadtests.drills.check import Drill, Findings, Say
 from loadtests.drills.crowd import Crowd
 from loadtests.drills.expected import Expected
-from loadtests.drills.outcomes import check_same, check_survival, outcomes_of
+from loadtests.drills.ledger import Ledger
+from loadtests.drills.outcomes import check_same, check_survival
 from loadtests.drills.plans import mixed
 from loadtests.drills.snapshot import Snapshot
 from loadtests.drills.subject import Subject
@@ -31,7 +32,7 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
         say("a crowd that stays")
         with Crowd(server.url, mixed(asks, seed=1), expected, AT_ONCE) as crowd:
             crowd.wait_for(2 * AT_ONCE)
-        calm = crowd.attempts
+        calm, ledger = crowd.attempts, Ledger(client)
         # Evenly over the time that a request takes in a crowd, and a little beyond.
         within = 1.2 * mean(each.seconds for each in calm)
         with (
@@ -40,13 +41,14 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
         ):
             while crowd.asking and (count := len(_left(crowd))) < wanted:
                 say(f"{count} of {wanted} disconnects")
+                ledger.read([*calm, *crowd.attempts])
                 crowd.wait_for(len(crowd.attempts) + AT_ONCE)
         attempts = [*calm, *crowd.attempts]
         left = _left(crowd)
         findings.figures["disconnects"] = len(left)
         findings.figures["within_seconds"] = round(within, 2)
-        check_survival(findings, client, before, attempts, watch)
-        findings.figures["left, as the server saw it"] = dict(outcomes_of(client, left))
+        check_survival(findings, client, before, attempts, watch, ledger)
+        findings.figures["left, as the server saw it"] = dict(ledger.outcomes)
         findings.check("so many disconnected", len(left) >= wanted, len(left))
         say("the same again")
         check_same(findings, expected.again(client, asks))

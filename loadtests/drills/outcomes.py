@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import httpx
 
@@ -11,50 +10,55 @@ from loadtests.drills.answer import Verdict
 from loadtests.drills.attempt import Attempt
 from loadtests.drills.check import Findings
 from loadtests.drills.crowd import ends, wrong
+from loadtests.drills.ledger import UNSEEN, Ledger
 from loadtests.drills.snapshot import Snapshot, settled
 from loadtests.drills.watch import Watch
-
-UNSEEN = "unseen"
-"""The server has no record: the client left before its request was read."""
 
 _READY = "ready"
 _LATE_SECONDS = 3.0
 
 
-def outcome_of(client: httpx.Client, response_id: str) -> str:
-    """What became of a request, `UNSEEN` where the server knows none of that id."""
-    response = client.get(f"/v1/requests/{response_id}")
-    if response.status_code == httpx.codes.NOT_FOUND:
-        return UNSEEN
-    record: dict[str, Any] = response.raise_for_status().json()
-    return str(record["outcome"])
-
-
-def outcomes_of(client: httpx.Client, attempts: Sequence[Attempt]) -> Counter[str]:
-    """How many of the requests ended how, as the server's records say; of its last thousand."""
-    return Counter(outcome_of(client, each.response_id) for each in attempts)
-
-
 def check_survival(
-    findings: Findings, client: httpx.Client, before: Snapshot, attempts: Sequence[Attempt], watch: Watch
+    findings: Findings,
+    client: httpx.Client,
+    before: Snapshot,
+    attempts: Sequence[Attempt],
+    watch: Watch,
+    ledger: Ledger | None = None,
 ) -> None:
     """What holds for a server that lived through a drill: nothing is wrong, stuck, leaked or uncounted.
 
-    At most a thousand attempts, the server's only ones since `before`. `watch` has ended.
+    `attempts` are the server's only ones since `before`; where they are more than a thousand, `ledger` has
+    read them as they came. `watch` has ended.
     """
+    ledger = ledger or Ledger(client)
     settled(client)
     time.sleep(_LATE_SECONDS)  # a request that its client has left may be read late
     after = settled(client)
-    found = outcomes_of(client, attempts)
-    check_answers(findings, attempts)
-    reached = len(attempts) - found[UNSEEN]
+    ledger.read(attempts, last=True)
+    answered = sum(each.end == "answered" for each in attempts)
     left = sum(each.end == "left" for each in attempts)
+    reached = len(attempts) - ledger.outcomes[UNSEEN]
+    check_answers(findings, attempts)
     findings.check(
         "every request that reached the engine has an outcome",
-        not found["running"] and found[UNSEEN] <= left,
-        ", ".join(f"{count} {name}" for name, count in sorted(found.items())),
+        not ledger.outcomes["running"] and ledger.outcomes[UNSEEN] <= left,
+        ", ".join([f"{answered} answered", *(f"{n} {name}" for name, n in sorted(ledger.outcomes.items()))]),
     )
-    check_counted(findings, before, after, reached)
+    counted = {name: after.outcomes[name] - count for name, count in before.outcomes.items()}
+    findings.check(
+        "requests = outcomes",
+        sum(counted.values()) == reached,
+        f"{reached} requests, {sum(counted.values())} outcomes",
+    )
+    findings.check(
+        "every answer was counted as a success",
+        counted["success"] == answered + ledger.outcomes["success"],
+        f"{answered} answers, {ledger.outcomes['success']} that nobody waited for, "
+        f"{counted['success']} successes",
+    )
+    failed = {name: counted[name] for name in ("error", "rejected") if counted[name]}
+    findings.check("no request failed or was rejected", not failed, failed or "0")
     check_idle(findings, after)
     findings.check("/ready said ready all the time", watch.seen == [_READY], watch)
 
@@ -71,12 +75,6 @@ def check_answers(findings: Findings, attempts: Sequence[Attempt]) -> None:
     )
     stuck = [each.plan.ask.name for each in attempts if each.end == "stuck"]
     findings.check("no request is stuck", not stuck, "; ".join(stuck[:3]) or "0")
-
-
-def check_counted(findings: Findings, before: Snapshot, after: Snapshot, reached: int) -> None:
-    """As many outcomes were counted as requests reached the engine."""
-    counted = sum(after.outcomes.values()) - sum(before.outcomes.values())
-    findings.check("requests = outcomes", counted == reached, f"{reached} requests, {counted} outcomes")
 
 
 def check_idle(findings: Findings, after: Snapshot) -> None:

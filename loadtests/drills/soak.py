@@ -9,31 +9,21 @@ from statistics import median
 import httpx
 
 from loadtests.drills.ask import pool, tokens_per_sentence
-from loadtests.drills.attempt import Attempt
 from loadtests.drills.check import Drill, Findings, Say
 from loadtests.drills.crowd import Crowd
 from loadtests.drills.expected import Expected
 from loadtests.drills.held import SAMPLE_SECONDS, Held
-from loadtests.drills.outcomes import (
-    UNSEEN,
-    check_answers,
-    check_counted,
-    check_idle,
-    check_same,
-    outcome_of,
-)
+from loadtests.drills.ledger import Ledger
+from loadtests.drills.outcomes import check_same, check_survival
 from loadtests.drills.plans import mixed
 from loadtests.drills.slope import Slope, TooFewError
-from loadtests.drills.snapshot import Snapshot, settled
+from loadtests.drills.snapshot import Snapshot
 from loadtests.drills.subject import Subject
 from loadtests.drills.watch import Watch
 
 _AT_ONCE = 4
 _ASKED = 40
 _LEAVING = 0.1
-_LATE_SECONDS = 60.0
-"""After which a request whose client left must have its outcome, and be read at all."""
-
 _WARM_SHARE = 0.3
 """Of the time, at its beginning, while stores that are bounded (records, memo) still fill up."""
 
@@ -42,30 +32,6 @@ GROWTH = 0.05
 
 _MEMO = str(1 << 18)
 """Bytes of a memo that is full before the warm-up ends."""
-
-
-class _Left:
-    """What the server's records say of the requests whose clients left, read before they are forgotten."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
-        self._seen = 0
-        self._waiting: list[Attempt] = []
-        self.outcomes: Counter[str] = Counter()
-
-    def read(self, attempts: list[Attempt], last: bool = False) -> None:
-        """Look at those that ended otherwise than by an answer; `last`: at all of them for the last time."""
-        new = attempts[self._seen :]
-        self._seen += len(new)
-        waiting = [*self._waiting, *(each for each in new if each.end != "answered")]
-        self._waiting = []
-        for each in waiting:
-            outcome = outcome_of(self._client, each.response_id)
-            late = time.monotonic() - each.started - each.seconds
-            if outcome in ("running", UNSEEN) and late < _LATE_SECONDS and not last:
-                self._waiting.append(each)
-            else:
-                self.outcomes[outcome] += 1
 
 
 def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
@@ -82,7 +48,7 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
         # Of four at a time, most requests take longer than alone.
         within = median(right.seconds for right in expected.by_name.values())
         plans = mixed(asks, seed=12, leaving=_LEAVING, within=within)
-        left = _Left(client)
+        ledger = Ledger(client)
         started = time.monotonic()
         with (
             Held(server.pid) as memory,
@@ -92,35 +58,13 @@ def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
             while crowd.asking and (passed := (time.monotonic() - started) / 60) < minutes:
                 say(f"{passed:.1f} of {minutes:g} minutes, {len(crowd.attempts)} requests")
                 time.sleep(min(SAMPLE_SECONDS, 60 * minutes))
-                left.read(crowd.attempts)
-        settled(client)
-        time.sleep(SAMPLE_SECONDS)
-        after = settled(client)
-        left.read(crowd.attempts, last=True)
+                ledger.read(crowd.attempts)
         findings.figures |= {
             "minutes": round((time.monotonic() - started) / 60, 1),
             "kinds": dict(Counter(each.plan.ask.name.partition(" ")[2] for each in crowd.attempts)),
             "streams": sum(each.plan.stream for each in crowd.attempts),
-            "outcomes": after.outcomes,
         }
-        check_answers(findings, crowd.attempts)
-        findings.check(
-            "every request that reached the engine has an outcome",
-            not left.outcomes["running"],
-            ", ".join(f"{count} {name}" for name, count in sorted(left.outcomes.items()))
-            + " of those that left",
-        )
-        check_counted(findings, before, after, len(crowd.attempts) - left.outcomes[UNSEEN])
-        answered = sum(each.end == "answered" for each in crowd.attempts)
-        succeeded = after.outcomes["success"] - before.outcomes["success"]
-        findings.check(
-            "every answer was counted as a success",
-            succeeded == answered + left.outcomes["success"],
-            f"{answered} answers, {left.outcomes['success']} that nobody waited for, {succeeded} successes",
-        )
-        findings.check("no request failed", not after.outcomes["error"], after.outcomes["error"])
-        check_idle(findings, after)
-        findings.check("/ready said ready all the time", watch.seen == ["ready"], watch)
+        check_survival(findings, client, before, crowd.attempts, watch, ledger)
         _check_memory(findings, memory)
         say("the same again")
         check_same(findings, expected.again(client, asks))
