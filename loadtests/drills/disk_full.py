@@ -97,7 +97,7 @@ def _make(findings: Findings, disk: SmallDisk, say: Say) -> None:
 
 
 def _leftovers(disk: SmallDisk) -> list[str]:
-    return [name for name in disk.files if not name.endswith(".lock")]
+    return [name for name in disk.files if name.startswith("models/") and not name.endswith(".lock")]
 
 
 def _caches(disk: SmallDisk) -> dict[str, str]:
