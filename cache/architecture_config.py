@@ -89,6 +89,13 @@ class LayerConfig(BaseModel):
         return round(head_dim * (self.rotary_fraction or 1))
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        """The fields by which it rotates or biases by more than a RoPE rule."""
+        named = {"basis": self.basis, "spectrum": self.spectrum, "bias": self.bias}
+        plane = ("rotary",) if self.rotary == "plane" else ()
+        return (*plane, *(field for field, value in named.items() if value is not None))
+
+    @property
     def has_rule(self) -> bool:
         """Whether it rotates by a RoPE rule, not by frequencies among its weights."""
         return self.rotary in ("full", "partial") and self.spectrum is None

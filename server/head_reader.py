@@ -15,9 +15,9 @@ from transformers.masking_utils import sdpa_mask
 
 from cache.head_profile import QUERY_TAIL
 from positional import relevance
-from server import plain_model  # noqa: F401 - registers our architecture with transformers
 from server.locate import Located, LocateError, Source, locate
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
+from server.plain_model import UncoveredLayerError
 from server.samples import Sample
 
 ATTENTION = "ropeway_calibration"
@@ -95,9 +95,12 @@ class Reader:
         AttentionInterface.register(ATTENTION, tap)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)
         on_gpu = torch.cuda.is_available()
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, attn_implementation=ATTENTION, dtype="auto" if on_gpu else torch.float32
-        ).get_decoder()
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                folder, attn_implementation=ATTENTION, dtype="auto" if on_gpu else torch.float32
+            ).get_decoder()
+        except UncoveredLayerError as error:
+            raise HeadReaderError(f"{folder} cannot be calibrated: {error}.") from error
         model = model.to("cuda" if on_gpu else "cpu").eval()
         candidates = _candidates(model, tap)
         if not candidates:

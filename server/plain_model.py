@@ -16,8 +16,20 @@ from positional.phases import rotate, rotation_rows
 from positional.profile import Profile
 
 
+class UncoveredLayerError(ValueError):
+    """A layer that does what this model does not compute: its `index` and the configuration's `fields`."""
+
+    def __init__(self, index: int, fields: tuple[str, ...]) -> None:
+        self.index = index
+        self.fields = fields
+        super().__init__(f"layer {index} has {', '.join(fields)}, which the model in transformers lacks")
+
+
 class PlainAttention(nn.Module):
-    """Self-attention of one layer, through the attention function that the configuration names."""
+    """Self-attention of one layer, through the attention function that the configuration names.
+
+    Raises UncoveredLayerError for learned rotations and biased logits.
+    """
 
     is_causal = True
 
@@ -27,6 +39,8 @@ class PlainAttention(nn.Module):
         self.config = config
         self.layer_idx = index
         self.layer: LayerConfig = architecture.every_layer[index]
+        if self.layer.learned:
+            raise UncoveredLayerError(index, self.layer.learned)
         self.width = architecture.head_dim
         self.num_key_value_groups = architecture.num_attention_heads // architecture.num_key_value_heads
         hidden, bias = architecture.hidden_size, architecture.attention_bias
