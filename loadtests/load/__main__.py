@@ -15,6 +15,7 @@ from loadtests.load.report import Report
 from loadtests.load.scenarios import Scenario
 from loadtests.load.session import Session
 from loadtests.load.target import TargetError, find
+from server.interruption import interruptible
 
 
 async def measure(session: Session, scenarios: Sequence[Scenario], report: Report) -> None:
@@ -49,11 +50,12 @@ def main(arguments: Sequence[str]) -> int:
             options.out.parent.mkdir(parents=True, exist_ok=True)
             check_writable(options.out)
         with httpx.Client(timeout=600, headers=headers) as client:
-            target = find(client, options.url, options.model)
-            session = Session(options, target, client, console, asyncio.Event())
-            report = Report(session.setting())
-            # Before signals are left to the event loop, which does not run while these wait.
-            scenarios = session.understood(report)
+            # The event loop, which is left the signals later, does not run while these wait.
+            with interruptible():
+                target = find(client, options.url, options.model)
+                session = Session(options, target, client, console, asyncio.Event())
+                report = Report(session.setting())
+                scenarios = session.understood(report)
             try:
                 asyncio.run(measure(session, scenarios, report))
             except OSError as error:

@@ -176,14 +176,15 @@ def test_an_interrupted_run_keeps_and_prints_what_had_ended(tmp_path: Path) -> N
     assert "2 at a time" in printed
 
 
-def test_a_server_that_says_nothing_can_be_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_says_nothing_can_be_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         command = _command(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path / "load.json")
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         connection, _ = silent.accept()
         with connection:
             connection.recv(1)
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, number)
             _, said = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
     assert "loadtests.load: interrupted" in said
