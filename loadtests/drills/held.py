@@ -1,15 +1,13 @@
 """The memory that a server's processes hold, sampled while something else happens."""
 
-import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import psutil
 
+from loadtests.drills.beside import Beside
 from loadtests.memory import resident_bytes
 
 SAMPLE_SECONDS = 5.0
@@ -39,34 +37,23 @@ def _held(pid: int) -> int:
     return 0
 
 
-class Held:
+class Held(Beside):
     """Samples until the block ends: `seconds` since its start, and `held_bytes` then."""
 
     def __init__(self, pid: int) -> None:
+        super().__init__()
         self._pid = pid
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
         self._started = time.monotonic()
         self.seconds: list[float] = []
         self.processes: list[dict[str, int]] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
 
     @property
     def bytes(self) -> list[int]:
         """Of all processes together."""
         return [sum(held.values()) for held in self.processes]
 
-    def _sample(self) -> None:
+    def _work(self) -> None:
         with suppress(psutil.NoSuchProcess):
-            while not self._ended.wait(SAMPLE_SECONDS):
+            while not self.ending.wait(SAMPLE_SECONDS):
                 self.processes.append(held_bytes(self._pid))
                 self.seconds.append(time.monotonic() - self._started)

@@ -1,38 +1,26 @@
 """What `/ready` says while something is done to its server."""
 
-import threading
 import time
-from types import TracebackType
-from typing import Self
 
 import httpx
+
+from loadtests.drills.beside import Beside
 
 UNREACHABLE = "unreachable"
 _LOOK_SECONDS = 0.25
 
 
-class Watch:
+class Watch(Beside):
     """Asks again and again until the block ends; `changes`: seconds since its start, and what was said then.
 
     Where nothing answers within a minute, that is `unreachable` too.
     """
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self._url = url
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
         self._started = time.monotonic()
         self.changes: list[tuple[float, str]] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
 
     @property
     def seen(self) -> list[str]:
@@ -51,13 +39,13 @@ class Watch:
     def __str__(self) -> str:
         return ", then ".join(f"{status} from {since:.1f} s" for since, status in self.changes)
 
-    def _look(self) -> None:
+    def _work(self) -> None:
         with httpx.Client(timeout=60) as client:
             while True:
                 since, status = time.monotonic() - self._started, _status(client, self._url)
                 if not self.changes or self.changes[-1][1] != status:
                     self.changes.append((since, status))
-                if self._ended.wait(_LOOK_SECONDS):
+                if self.ending.wait(_LOOK_SECONDS):
                     return
 
 
