@@ -73,6 +73,20 @@ class Contract:
         if self.servable and self.cache_rule == "end_point":
             raise EncodingError("servable", self.servable, "cannot be where no cached key holds for a query")
 
+    @staticmethod
+    def of_embedding(why: str) -> "Contract":
+        """Of a position that is added to a token's embedding."""
+        return Contract(
+            acts="embedding",
+            needs="its position",
+            cached="the projected key; the position is in what it was projected from",
+            cache_rule="fixed",
+            relative="no",
+            extra_dimensions=0,
+            servable=True,
+            why=why,
+        )
+
     def bytes_per_token(self, shape: CacheShape) -> int:
         """Bytes that one layer caches of each token; a recurrent state keeps nothing of a single token."""
         if self.acts == "state":

@@ -23,15 +23,8 @@ class Learned:
     @property
     def contract(self) -> Contract:
         """On embeddings: a cached key is projected from a sum that has the position in it."""
-        return Contract(
-            acts="embedding",
-            needs="its position",
-            cached="the projected key; the position is in what it was projected from",
-            cache_rule="fixed",
-            relative="no",
-            extra_dimensions=0,
-            servable=True,
-            why=f"the cache never sees positions; sequences end after {len(self.table)} tokens",
+        return Contract.of_embedding(
+            f"the cache never sees positions; sequences end after {len(self.table)} tokens"
         )
 
     def embed(self, embeddings: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

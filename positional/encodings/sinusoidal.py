@@ -37,16 +37,7 @@ class Sinusoidal:
     @property
     def contract(self) -> Contract:
         """On embeddings: a cached key is projected from a sum that has the position in it."""
-        return Contract(
-            acts="embedding",
-            needs="its position",
-            cached="the projected key; the position is in what it was projected from",
-            cache_rule="fixed",
-            relative="no",
-            extra_dimensions=0,
-            servable=True,
-            why="the cache never sees positions",
-        )
+        return Contract.of_embedding("the cache never sees positions")
 
     def rows(self, positions: torch.Tensor) -> torch.Tensor:
         """What is added at `positions` [...]: float64 [..., width]; angles are reduced in float64."""
