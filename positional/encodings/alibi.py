@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from positional.encodings.biased import biased_score
 from positional.encodings.contract import Contract, EncodingError
 
 
@@ -58,5 +59,4 @@ class Alibi:
         self, query: torch.Tensor, key: torch.Tensor, query_position: torch.Tensor, key_position: torch.Tensor
     ) -> torch.Tensor:
         """q·k + √width · bias [...]: the bias is meant for logits that are scaled already."""
-        bias = math.sqrt(query.shape[-1]) * self.bias(query_position, key_position)
-        return (query * key).sum(-1) + bias.to(query.dtype)
+        return biased_score(query, key, self.bias(query_position, key_position))

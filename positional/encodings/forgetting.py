@@ -1,11 +1,11 @@
 """FoX: every token says how much of what came before it is still heard."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 
 from positional.encodings.augmented import PHASE_WIDTH
+from positional.encodings.biased import biased_score
 from positional.encodings.contract import Contract, EncodingError
 
 
@@ -59,5 +59,4 @@ class Forgetting:
         self, query: torch.Tensor, key: torch.Tensor, query_position: torch.Tensor, key_position: torch.Tensor
     ) -> torch.Tensor:
         """q·k + √width · bias [...]: the bias is meant for logits that are scaled already."""
-        bias = math.sqrt(query.shape[-1]) * self.bias(query_position, key_position)
-        return (query * key).sum(-1) + bias.to(query.dtype)
+        return biased_score(query, key, self.bias(query_position, key_position))

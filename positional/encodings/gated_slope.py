@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import torch
 
 from positional.encodings.augmented import GATE_WIDTH, SLOPE_WIDTH
+from positional.encodings.biased import biased_score
 from positional.encodings.contract import Contract, EncodingError
 
 Link = Literal["softplus", "identity"]
@@ -63,7 +64,7 @@ class GatedSlope:
         """q·k + √width · bias [...]: the bias is meant for logits that are scaled already."""
         slopes = self.query_slopes(query) + self.key_slopes(key)
         bias = (key_position - query_position).to(query.dtype) * slopes
-        return (query * key).sum(-1) + math.sqrt(query.shape[-1]) * bias
+        return biased_score(query, key, bias)
 
     def _slopes(self, content: torch.Tensor, gate: torch.Tensor | None) -> torch.Tensor:
         if gate is None:

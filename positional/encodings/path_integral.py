@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from positional.encodings.biased import biased_score
 from positional.encodings.contract import Contract, EncodingError
 from positional.phases import rotate
 
@@ -54,8 +55,7 @@ class PathIntegral:
         self, query: torch.Tensor, key: torch.Tensor, query_position: torch.Tensor, key_position: torch.Tensor
     ) -> torch.Tensor:
         """q·k + √width · bias [...]: the bias is meant for logits that are scaled already."""
-        bias = math.sqrt(query.shape[-1]) * self.bias(query_position, key_position)
-        return (query * key).sum(-1) + bias.to(query.dtype)
+        return biased_score(query, key, self.bias(query_position, key_position))
 
 
 class PathStream:
