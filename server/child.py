@@ -1,17 +1,18 @@
 """A server as a child process, for what measures one: tuning, load tests and tests."""
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -19,6 +20,11 @@ import httpx
 _ROOT = Path(__file__).resolve().parents[1]
 
 _OURS = ("server.command", "serve")
+WATCH_SECONDS = 1.0
+"""How long a server that is asked may be gone before it is missed."""
+
+Found = TypeVar("Found")
+
 # The `vllm` command asks for the version of a distribution `vllm`, which the CPU build is not called.
 _STOCK = ("vllm.entrypoints.launchers.api_server.entry", "--model")
 
@@ -29,13 +35,37 @@ class Server:
 
     url: str
     log: Path
-    pid: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def pid(self) -> int:
+        """Of the process that leads the server's group."""
+        return self.process.pid
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(self.url + path, timeout=60)
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float = 300) -> httpx.Response:
         return httpx.post(self.url + path, json=dict(body), timeout=timeout)
+
+    def check(self) -> None:
+        """Raises RuntimeError with the end of the log where the server has ended."""
+        if (status := self.process.poll()) is not None:
+            raise RuntimeError(f"server ended with {status}\n{_tail(self.log)}")
+
+    async def serving(self, work: Coroutine[Any, Any, Found]) -> Found:
+        """What the work finds, which asks this server; raises as `check` does once the server has ended."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=WATCH_SECONDS))[0]:
+                self.check()
+            if task.exception() is not None:
+                # It may be the first sign of the server's end.
+                await asyncio.sleep(WATCH_SECONDS)
+                self.check()
+            return task.result()
+        finally:
+            task.cancel()
 
 
 @contextmanager
@@ -66,9 +96,9 @@ def running_server(
             env=_environment(env),
             start_new_session=True,
         )
-    server = Server(f"http://127.0.0.1:{port}", log, process.pid)
+    server = Server(f"http://127.0.0.1:{port}", log, process)
     try:
-        _wait_until_healthy(server, process, ready_within)
+        _wait_until_healthy(server, ready_within)
         yield server
     finally:
         _stop(process)
@@ -87,11 +117,10 @@ def _free_port() -> int:
     return port
 
 
-def _wait_until_healthy(server: Server, process: "subprocess.Popen[bytes]", seconds: float) -> None:
+def _wait_until_healthy(server: Server, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"server ended with {process.returncode}\n{_tail(server.log)}")
+        server.check()
         with suppress(httpx.TransportError):
             if httpx.get(f"{server.url}/health", timeout=5).status_code == 200:
                 return

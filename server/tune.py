@@ -27,7 +27,7 @@ from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning
 from cache.whole_file import check_writable
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import haystack, start_defaults, tune_held_out, tune_search
-from server.child import running_server
+from server.child import Server, running_server
 from server.haystack import SamplesError
 from server.interruption import interruptible
 from server.likelihood import PROCESSOR, LikelihoodError
@@ -110,7 +110,8 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) 
         OSError,
     ) as error:
         _print(search)
-        print(f"ropeway: {error}", file=sys.stderr)
+        # httpx's have no message where a connection breaks.
+        print(f"ropeway: {str(error) or repr(error)}", file=sys.stderr)
         return 1
     _print(search)
     _print_result(held_out, tuned)
@@ -128,13 +129,13 @@ def tune(
     """
     clock = Clock(time.monotonic() + 60 * minutes)
     lengths = _lengths(folder)
-    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock) as url:
+    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock) as server:
         client = httpx.AsyncClient(timeout=None)
-        asked = Asked(client, url, MODEL, AutoTokenizer.from_pretrained(folder))
+        asked = Asked(client, server.url, MODEL, AutoTokenizer.from_pretrained(folder))
         measure = Measure(asked, lengths, seed)
         try:
             held_out = find(
-                lambda config, block: runner.run(measure.gain(config, block)),
+                lambda config, block: runner.run(server.serving(measure.gain(config, block))),
                 profile.defaults,
                 seed,
                 clock,
@@ -204,8 +205,8 @@ def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, s
 
 
 @contextmanager
-def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> Iterator[str]:
-    """The URL of a server of the model that can force answers, for contexts of so many tokens.
+def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> Iterator[Server]:
+    """A server of the model that can force answers, for contexts of so many tokens.
 
     Raises TuningError where it is not ready before the clock's end, RuntimeError where it cannot start.
     """
@@ -228,7 +229,7 @@ def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> I
                 if clock.left > 0:
                     raise
                 raise TuningError("The time is too short: the server was not ready in it.") from error
-            yield server.url
+            yield server
 
 
 def _lengths(folder: Path) -> tuple[int, ...]:

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.bench import INTERRUPTED, Bench, main
+from loadtests.entry import INTERRUPTED
 from loadtests.pairs import Line
 from loadtests.ratios import Within
+from loadtests.side_by_side import Bench, main
 from tests.loadtests.rounds import measurement, round_of
 
 LINE = Line("plain TTFT / stock", "ttft", Within())
@@ -94,3 +95,25 @@ def test_a_file_that_can_no_longer_be_written_costs_no_table(
     printed = capsys.readouterr()
     assert "plain TTFT" in printed.out
     assert "gone" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "steps"),
+    [
+        # Two starts, then each measurement's pairs and where it has one its warm-up.
+        (["--quick"], 2 + (1 + 2) + (1 + 2) + (1 + 2) + 2 + (1 + 2)),
+        (["--quick", "--rounds", "3", "--only", "plain"], 3 * (2 + (1 + 2))),
+    ],
+)
+def test_the_bar_knows_how_much_there_is_to_do_before_a_server_starts(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], steps: int
+) -> None:
+    totals: list[float | None] = []
+
+    def run_round(bench: Bench, number: int) -> None:
+        totals.append(bench.bar.total)
+        bench.rounds.append(round_of(measurement("plain", LINE, [1.0])))
+
+    monkeypatch.setattr(Bench, "run_round", run_round)
+    main(["--model", "some/model", "--eager", *arguments])
+    assert set(totals) == {steps}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.load.__main__ import main
+from loadtests.load.command import main
 from tests.loadtests.known_server import PROMPT_TOKENS, Known, serving
 
 FIRST_TOKEN = 0.5
