@@ -37,9 +37,9 @@ INSTRUCTION = "Read the text and answer the question about it in a few words."
 class Sample:
     """A prompt and what is known about it; `context`, `question` and `evidence` occur in it word for word.
 
-    `kind`: one of KINDS, or what a data set calls it. `evidence`: all gold sentences. `answer`: the gold
-    answer in its shortest form; `answers`: what a right answer must hold. `depth`: where the first of
-    `evidence` starts, from 0 to 1 by the context's characters.
+    `kind`: one of KINDS, or what a data set calls it. `evidence`: all gold sentences. `answers`: what
+    a right answer must hold. `depth`: where the first of `evidence` starts, from 0 to 1 by the context's
+    characters.
     """
 
     kind: str
@@ -48,7 +48,6 @@ class Sample:
     question: str
     context: str
     evidence: tuple[str, ...]
-    answer: str
     answers: tuple[str, ...]
     lead_in: str
     depth: float
@@ -131,7 +130,6 @@ def _sample(kind: Kind, length: int, hidden: Needles, context: str) -> Sample:
         question=question,
         context=context,
         evidence=hidden.evidence,
-        answer=", ".join(answers),
         answers=answers,
         lead_in=hidden.lead_in,
         depth=depth_of(hidden.evidence[0], context),

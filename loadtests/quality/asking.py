@@ -8,17 +8,11 @@ from typing import Any
 
 import httpx
 
-from loadtests.quality.grading import share_found
 from loadtests.quality.methods import RANKED, SERVED
 from loadtests.quality.observations import Key, Observation
+from loadtests.quality.reply import ANSWER_TOKENS, Reply
 from server.likelihood import LikelihoodError, golds, likelihood
 from server.samples import Sample
-
-ANSWER_TOKENS = 40
-"""The longest greedy answer; the gold ones take at most 30 tokens."""
-
-SHOWN = 80
-"""Characters of an output that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +37,21 @@ class Asker:
         body = {"model": self.model, **method.body(sample)}
         forced = golds(self.tokenizer, body["messages"], sample.lead_in, sample.told)
         greedy = await self._post("/v1/chat/completions", {**body, **_GREEDY}, key)
-        output: str = greedy["choices"][0]["message"]["content"] or ""
         # One after another: all find the first request's blocks.
         found = [await likelihood(self.client, self.url, body, gold) for gold in forced]
         record = (await self.client.get(f"{self.url}/v1/requests/{found[0].request_id}")).json()
         seconds = time.perf_counter() - started
         rank = await self._evidence_rank(sample, body, key) if key.method in RANKED else None
-        return Observation(
-            task=key.task,
-            length=key.length,
-            number=key.number,
-            depth=sample.depth,
-            method=key.method,
+        reply = Reply(
+            output=greedy["choices"][0]["message"]["content"] or "",
             logprob=fmean(likelihood.total for likelihood in found),
-            tokens=sum(gold.counted for gold in forced),
-            correct=share_found(output, sample.answers),
-            output=output[:SHOWN],
             prompt_tokens=found[0].prompt_tokens,
-            cached_tokens=found[0].cached_tokens,
             mode=record["mode"],
+            cached_tokens=found[0].cached_tokens,
             reason=record.get("reason"),
             evidence_rank=rank,
-            seconds=round(seconds, 3),
         )
+        return reply.observation(sample, key, forced, seconds)
 
     async def _evidence_rank(self, sample: Sample, body: Mapping[str, Any], key: Key) -> int | None:
         found = await self._post("/v1/qgpm/relevance", body, key)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from loadtests.quality.dataset_error import DatasetError
-from loadtests.quality.needle_set import NeedleSet
+from loadtests.quality.needle_set import NeedleSet, book_paths
 from loadtests.quality.ruler import RulerFile
 from server.samples import Sample
 
@@ -40,3 +40,8 @@ def read(path: Path, lengths: Sequence[int], seed: int, count_tokens: Callable[[
     if path.suffix == ".json":
         return NeedleSet.read(path, tuple(lengths), seed, count_tokens)
     raise DatasetError(f"{path} is neither RULER's .jsonl nor a needle set of NoLiMa's, .json")
+
+
+def files(path: Path) -> list[Path]:
+    """All that the data set of a file is read from, the file first. Raises DatasetError."""
+    return [path, *(book_paths(path.parent) if path.suffix == ".json" else ())]

@@ -50,7 +50,7 @@ class Measurement:
     """What is to be observed, and what already is.
 
     Raises QualityError, and what is wrong with the model's folder, its head profile, its window, the data
-    set, the samples (OverlapError) or the result file.
+    set, the samples (OverlapError, SamplesError) or the result file.
     """
 
     def __init__(self, options: Options) -> None:
@@ -68,7 +68,7 @@ class Measurement:
         self.source = source(options.dataset, lengths, options.seed, self._count_tokens)
         grids.check_fitting(self.source.lengths, self.window)
         self.grid = grids.grid(self.source.tasks, self.source.lengths, options.full, options.methods)
-        setting = Setting.of(options, self.folder, heads, asdict(self.grid))
+        setting = Setting.of(options, self.folder, heads, self.source, asdict(self.grid))
         self.store = Store.open(options.out or setting.path, setting.to_json())
 
     def run(self) -> None:
@@ -79,7 +79,7 @@ class Measurement:
         seconds = 60 * self.options.minutes
         if self._left(SERVED):
             with running_server(self._serve_flags(), ready_within=READY_SECONDS) as server:
-                asyncio.run(self._ask(server.url, (1 - WARPED_SHARE) * seconds))
+                asyncio.run(server.serving(self._ask(server.url, (1 - WARPED_SHARE) * seconds)))
         if self._left(BASELINES):
             self._warp(WARPED_SHARE * seconds)
 

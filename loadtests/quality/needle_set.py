@@ -91,7 +91,6 @@ class NeedleSet:
             question=case.question,
             context=context,
             evidence=(needle,),
-            answer=answers[0],
             # Several are spellings of one.
             answers=answers[:1],
             lead_in="",
@@ -133,15 +132,17 @@ def _answers(test: Mapping[str, Any]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+def book_paths(beside: Path) -> list[Path]:
+    """The books that a needle set in the folder `beside` is read with. Raises DatasetError."""
+    for folder in (beside / place for place in BOOKS):
+        if paths := sorted(folder.glob("*.txt")):
+            return paths
+    raise DatasetError(f"no books (*.txt) in {' or '.join(BOOKS)} from {beside}")
+
+
 def _books(beside: Path, tokens: int, count_tokens: Callable[[str], int]) -> Iterator[tuple[str, ...]]:
     """Each book as sentences; one that holds fewer tokens than a context needs is refused."""
-    for folder in (beside / place for place in BOOKS):
-        paths = sorted(folder.glob("*.txt"))
-        if paths:
-            break
-    else:
-        raise DatasetError(f"no books (*.txt) in {' or '.join(BOOKS)} from {beside}")
-    for path in paths:
+    for path in book_paths(beside):
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -89,7 +89,6 @@ def _sample(task: str, row: dict[str, Any]) -> Sample:
         question=question.strip(),
         context=context,
         evidence=evidence,
-        answer=", ".join(answers),
         answers=answers,
         lead_in="",
         depth=depth_of(evidence[0], context) if evidence and evidence[0] != context else 0.0,

@@ -9,7 +9,9 @@ from typing import Any
 
 from cache.head_profile import HeadProfile, fingerprint
 from loadtests.machine import machine, versions
+from loadtests.quality.datasets import Dataset, files
 from loadtests.quality.options import Options
+from loadtests.quality.source import digest
 
 FOLDER = Path("measured")
 """Where files go that no `--out` names."""
@@ -19,8 +21,8 @@ FOLDER = Path("measured")
 class Setting:
     """All that decides what is observed and on what, but for how much of it.
 
-    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `grid`: as
-    `observations.Grid`.
+    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use;
+    `samples`: of `source.digest`; `grid`: as `observations.Grid`.
     """
 
     model: str
@@ -28,6 +30,7 @@ class Setting:
     head_profile: str
     defaults: Mapping[str, Any]
     seed: int
+    samples: str
     dataset: str | None
     dtype: str
     at_once: int
@@ -37,14 +40,20 @@ class Setting:
     versions: Mapping[str, str]
 
     @staticmethod
-    def of(options: Options, folder: Path, heads: HeadProfile, grid: Mapping[str, Any]) -> "Setting":
-        """For the model in a folder; raises HeadProfileError where it has no fingerprint."""
+    def of(
+        options: Options, folder: Path, heads: HeadProfile, samples: Dataset, grid: Mapping[str, Any]
+    ) -> "Setting":
+        """For the model in a folder.
+
+        Raises HeadProfileError where it has no fingerprint, and what the making of samples does.
+        """
         return Setting(
             model=folder.resolve().name,
             fingerprint=fingerprint(folder),
             head_profile=heads.digest.hex(),
             defaults=asdict(heads.defaults),
             seed=options.seed,
+            samples=digest(samples),
             dataset=None if options.dataset is None else identity(options.dataset),
             dtype=options.dtype,
             at_once=options.at_once,
@@ -66,5 +75,6 @@ class Setting:
 
 
 def identity(dataset: Path) -> str:
-    """A data set's name and a digest of its file: RULER's are all called the same, and may be made anew."""
-    return f"{dataset.name}, sha256 {sha256(dataset.read_bytes()).hexdigest()[:8]}"
+    """A data set's name and a digest of its files: RULER's are all called the same, and may be made anew."""
+    each = b"".join(sha256(path.read_bytes()).digest() for path in files(dataset))
+    return f"{dataset.name}, sha256 {sha256(each).hexdigest()[:8]}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,8 @@ from loadtests.quality.datasets import Dataset
 from server.samples import KINDS, Kind, Sample, Split, sample
 
 SPLIT: Split = "evaluation"
+DIGESTED = 40
+"""Samples of a task that tell how samples are made; the shortest ones, which take no time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +37,15 @@ def source(
     if dataset is None:
         return Evaluation(seed, lengths, count_tokens)
     return datasets.read(dataset, lengths, seed, count_tokens)
+
+
+def digest(samples: Dataset) -> str:
+    """Of the first samples of every task: another one where the same arguments give other samples.
+
+    Errors are those of `sample`.
+    """
+    found = sha256()
+    for task in samples.tasks:
+        for number in range(DIGESTED if samples.count is None else min(DIGESTED, samples.count)):
+            found.update(repr(samples.sample(task, min(samples.lengths), number)).encode())
+    return found.hexdigest()[:16]

@@ -5,11 +5,10 @@ import time
 from dataclasses import dataclass
 from typing import cast
 
-from loadtests.quality.asking import ANSWER_TOKENS, SHOWN
-from loadtests.quality.grading import share_found
 from loadtests.quality.methods import chat
 from loadtests.quality.observations import REFERENCE, Key, Observation
 from loadtests.quality.reference import Reference
+from loadtests.quality.reply import ANSWER_TOKENS, Reply
 from loadtests.quality.warping import Baseline
 from positional.warps import WarpError
 from server.likelihood import golds
@@ -32,20 +31,5 @@ class WarpedAsker:
             answer = await asyncio.to_thread(self.reference.observe, messages, forced, method, ANSWER_TOKENS)
         except WarpError:
             return None
-        return Observation(
-            task=key.task,
-            length=key.length,
-            number=key.number,
-            depth=sample.depth,
-            method=key.method,
-            logprob=answer.logprob,
-            tokens=sum(gold.counted for gold in forced),
-            correct=share_found(answer.text, sample.answers),
-            output=answer.text[:SHOWN],
-            prompt_tokens=answer.prompt_tokens,
-            cached_tokens=0,
-            mode=REFERENCE,
-            reason=None,
-            evidence_rank=None,
-            seconds=round(time.perf_counter() - started, 3),
-        )
+        reply = Reply(answer.text, answer.logprob, answer.prompt_tokens, REFERENCE)
+        return reply.observation(sample, key, forced, time.perf_counter() - started)

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import ConfigDict, with_config
+from pydantic import with_config
 
-Setting = Mapping[str, Any]
-_ONLY_WHAT_IS_READ = ConfigDict(extra="ignore")
+from loadtests.results.file_format import ONLY_WHAT_IS_READ, Setting
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Line:
     """A ratio of two times: the median of `count` pairs, its 95 % interval, and each round's median."""
@@ -26,7 +24,7 @@ class Line:
     pairs: tuple[tuple[float, float], ...]
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """Bytes of the key shadow and of the KV cache beside it."""
@@ -37,7 +35,7 @@ class Shadow:
     verdict: str
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """Bytes that one request's coordinates take in a worker, and its KV cache beside them."""
@@ -52,7 +50,7 @@ BySide = Mapping[str, tuple[float, ...]]
 """By server, stock or ropeway: one value each round."""
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What requests and whole servers hold."""
@@ -61,7 +59,7 @@ class Memory:
     resident_bytes: BySide
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What one stage of QGPM requests of so many tokens takes on average, and its share of their TTFT."""
@@ -73,7 +71,7 @@ class Stage:
     count: int
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Bench:
     """Ropeway beside stock vLLM."""

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, with_config
+from pydantic import BeforeValidator, with_config
 
-Setting = Mapping[str, Any]
-_ONLY_WHAT_IS_READ = ConfigDict(extra="ignore")
+from loadtests.results.file_format import ONLY_WHAT_IS_READ, Setting
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Of a time in seconds."""
@@ -25,7 +24,7 @@ MaybeSpread = Annotated[Spread | None, BeforeValidator(lambda spread: spread or 
 """None, in a file also {}, where nothing was answered."""
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """How requests arrive: `rate` a second, or `concurrency` at a time."""
@@ -40,7 +39,7 @@ class Arrival:
         return self.kind if self.rate is None else f"{self.kind}, {self.rate:.3g}/s"
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Objective:
     """What an answer must keep to count as good: seconds to the first token, seconds a token after it."""
@@ -49,7 +48,7 @@ class Objective:
     tpot_s: float
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Goodput:
     """Requests a second that kept the objective, and their share of all that were sent."""
@@ -59,7 +58,7 @@ class Goodput:
     share: float
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Bytes of one pool of a server's cache: those that hold something, and all."""
@@ -68,7 +67,7 @@ class Pool:
     total: int
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A scenario that was left out, and why."""
@@ -77,7 +76,7 @@ class Skipped:
     reason: str
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Part:
     """The requests of one kind in a scenario."""
@@ -88,7 +87,7 @@ class Part:
     e2e: MaybeSpread
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario under one arrival."""
@@ -120,7 +119,7 @@ class Scenario:
         return sum(self.errors.values())
 
 
-@with_config(_ONLY_WHAT_IS_READ)
+@with_config(ONLY_WHAT_IS_READ)
 @dataclass(frozen=True, slots=True)
 class Load:
     """Requests that arrive as users' do."""

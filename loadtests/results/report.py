@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from loadtests.results import bench_section, load_section, markdown, tuning_section
-from loadtests.results.bench_file import Setting
+from loadtests.results.file_format import Setting
 from loadtests.results.files import BENCH, LOAD, QUALITY, Files
 from loadtests.results.quality import section as quality_section
 from loadtests.results.section import FOLDER, Section

@@ -21,7 +21,6 @@ def small_sample(context: str = CONTEXT, **changed: Any) -> Sample:
         "question": QUESTION,
         "context": context,
         "evidence": (GOLD,),
-        "answer": "4711",
         "answers": ("4711",),
         "lead_in": "The locker of Elke opens with",
         "depth": 0.5,

@@ -61,7 +61,7 @@ def test_a_lead_in_goes_on_with_the_answer_and_tells_nothing(split: Split, kind:
 def test_the_calibration_samples_never_change() -> None:
     digest = hashlib.sha256()
     for sample in samples.generate("calibration", 128, 0, words):
-        known = (sample.question, sample.context, sample.evidence, sample.answer)
+        known = (sample.question, sample.context, sample.evidence, ", ".join(sample.answers))
         digest.update(repr((sample.kind, sample.length, sample.messages, *known)).encode())
     assert digest.hexdigest() == CALIBRATION_DIGEST
 
@@ -110,7 +110,6 @@ def test_what_is_known_occurs_in_the_prompt_word_for_word(split: Split, kind: Ki
 @every_cell
 def test_an_answer_is_told_by_the_evidence_alone(split: Split, kind: Kind) -> None:
     for sample in drawn(split, kind):
-        assert sample.answer == ", ".join(sample.answers)
         for answer in sample.answers:
             assert occurrences(answer, sample.context) == 1
             assert occurrences(answer, sample.question) == 0

@@ -45,7 +45,7 @@ def test_a_prompt_of_rulers_stays_as_it_is(tmp_path: Path) -> None:
     assert sample.messages == (("user", ruler_row()["input"]),)
     assert sample.question == "Which code has the grey locker?"
     assert sample.context == " ".join([*HAY * 3, CODE, *HAY])
-    assert (sample.answer, sample.answers, sample.evidence) == ("7719", ("7719",), (CODE,))
+    assert (sample.answers, sample.evidence) == (("7719",), (CODE,))
     assert sample.depth == pytest.approx(0.75, abs=0.02)
     assert (sample.kind, sample.length) == ("niah_single_2", 4096)
 
@@ -62,11 +62,10 @@ def test_several_outputs_are_asked_for_together_but_spellings_of_one_are_not(tmp
     needles = opened(ruler_file(tmp_path, row)).sample("", 0, 0)
     answered = opened(ruler_file(tmp_path, row, name="qa_1.jsonl")).sample("", 0, 0)
 
-    assert needles.answer == "11, 22"
     assert needles.answers == ("11", "22")
     assert needles.evidence == ("One code is 11.", "One code is 22.")
     assert answered.kind == "qa_1"
-    assert answered.answers == (answered.answer,) == ("11",)
+    assert answered.answers == ("11",)
 
 
 def test_an_answer_that_no_sentence_holds_has_no_evidence(tmp_path: Path) -> None:
@@ -78,7 +77,7 @@ def test_the_samples_of_rulers_are_its_lines(tmp_path: Path) -> None:
     dataset = opened(ruler_file(tmp_path, ruler_row(length=3990), ruler_row(outputs=["noon"])))
     assert dataset.count == 2
     assert dataset.lengths == (4096,)
-    assert [dataset.sample("", 0, number).answer for number in range(2)] == ["7719", "noon"]
+    assert [dataset.sample("", 0, number).answers for number in range(2)] == [("7719",), ("noon",)]
 
 
 @pytest.mark.parametrize(
@@ -138,8 +137,8 @@ def test_a_needle_of_nolimas_is_hidden_in_one_of_its_books(tmp_path: Path) -> No
         None,
     )
     assert sample.question == "Who works in Austria?"
-    assert sample.answer in ("Berit", "Osman")
-    assert sample.evidence == (f"From the desk of {sample.answer} one sees the Prater.",)
+    assert sample.answers in (("Berit",), ("Osman",))
+    assert sample.evidence == (f"From the desk of {sample.answers[0]} one sees the Prater.",)
     assert sample.evidence[0] in sample.context
     prompt = f"A chapter:\n\n{sample.context}\n\nQuestion: Who works in Austria?\n\nOne name, please."
     assert sample.messages == (("user", prompt),)
@@ -156,7 +155,7 @@ def test_nolimas_samples_vary_by_number_and_seed_alone(tmp_path: Path) -> None:
     assert made == [again.sample("nolima_onehop", 120, number) for number in range(2 * DEPTHS)]
     assert made != [other.sample("nolima_onehop", 120, number) for number in range(2 * DEPTHS)]
     assert {sample.question for sample in made} == {"Who works in Brussels?", "Who works in Vienna?"}
-    assert {sample.answer for sample in made} == {"Berit", "Osman"}
+    assert {sample.answers for sample in made} == {("Berit",), ("Osman",)}
     for question in ("Who works in Brussels?", "Who works in Vienna?"):
         depths = sorted(sample.depth for sample in made if sample.question == question)
         assert depths == pytest.approx([tenth / 10 for tenth in range(11)], abs=0.06)
@@ -181,7 +180,7 @@ def test_system_prompt_distractor_and_given_answers_are_kept(tmp_path: Path) -> 
     assert one.messages[0] == ("system", "Answer briefly.")
     assert "A card from Brussels lay on the floor." in one.context
     assert "A card" not in two.context
-    assert (one.answer, one.answers) == ("A", ("A",))
+    assert one.answers == ("A",)
 
 
 @pytest.mark.parametrize(
