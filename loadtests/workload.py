@@ -12,6 +12,9 @@ _SAMPLES = 10
 _SAMPLE_SENTENCES = 200
 _PASSAGE_CHARACTERS = 40
 
+# Unguarded: what is measured is what modulation costs.
+_QGPM = {"guard": 0}
+
 Ask = Literal["plain", "qgpm", "evidence"]
 
 
@@ -46,12 +49,16 @@ class Workload:
         body = self._body(f"Report {self._made}.", tokens, seed, question, max_tokens)
         if ask == "plain":
             return body
-        return {**body, "qgpm": {"evidence": [_middle(body["prompt"])]} if ask == "evidence" else True}
+        return {**body, "qgpm": {"evidence": [_middle(body["prompt"])]} if ask == "evidence" else _QGPM}
+
+    def reading(self, tokens: int) -> dict[str, Any]:
+        """A plain question on the document of `question`."""
+        return self._body("The report.", tokens, 0, "Who reads this?", 1)
 
     def question(self, number: int, tokens: int, max_tokens: int) -> dict[str, Any]:
         """Question `number` on one document of about `tokens` tokens that stays the same, with QGPM."""
         question = f"What was said of the harbour on the day of report {10_000_000 + number}?"
-        return {**self._body("The report.", tokens, 0, question, max_tokens), "qgpm": True}
+        return {**self._body("The report.", tokens, 0, question, max_tokens), "qgpm": _QGPM}
 
     def _body(self, title: str, tokens: int, seed: int, question: str, max_tokens: int) -> dict[str, Any]:
         sentences = max(round(tokens / self.per_sentence) - 2, 2)

@@ -6,7 +6,7 @@ import torch
 
 from positional.qgpm import QGPMConfig
 
-_REACH = 4
+REACH = 4
 """Times K_s: as many sentences may turn out to be evidence."""
 
 
@@ -35,6 +35,6 @@ def widened(config: QGPMConfig, relevance: torch.Tensor) -> QGPMConfig:
     At most to four times K_s. A K_s below the number of evidence sentences compresses some of them, which
     costs more than one above it.
     """
-    k_sharp = evidence_count(relevance, config.k_sharp, _REACH * config.k_sharp)
+    k_sharp = evidence_count(relevance, config.k_sharp, REACH * config.k_sharp)
     k_sharp = max(config.k_sharp, k_sharp)
     return replace(config, k_sharp=k_sharp, k_broad=max(config.k_broad, k_sharp + 1))

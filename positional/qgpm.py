@@ -13,8 +13,11 @@ from positional.modulation import Modulation
 from positional.profile import Profile
 from positional.relevance import rank
 
-Ablation = Literal["no_prefix", "one_map"]
-"""A part that is left out, to measure what it does: the protected prefix, or the broad map."""
+Ablation = Literal["no_prefix", "one_map", "keep_last", "keep_starts"]
+"""A part that is left out, to measure what it does: the protected prefix, or the broad map; or one that is
+put in: the sentences of the last `KEPT_TOKENS`, or the first token of each, have a score of 1.
+"""
+KEPT_TOKENS = 64
 
 
 class QGPMError(ValueError):
@@ -147,6 +150,14 @@ def keep_neighbours(scores: torch.Tensor, count: int, score_low: float) -> torch
     return torch.maximum(scores, around)
 
 
+def check_differs(z: torch.Tensor) -> None:
+    """Raise NothingToModulate where z [sentences] tells no sentence from another."""
+    if len(z) < 2:
+        raise NothingToModulate("too_few_sentences")
+    if bool((z == z[0]).all()):
+        raise NothingToModulate("equal_relevance")
+
+
 def build_modulation(
     relevance: Sequence[float] | torch.Tensor,
     spans: Sequence[tuple[int, int]],
@@ -162,10 +173,7 @@ def build_modulation(
     `neighbours` on both sides of a relevant sentence are kept with it. Raises NothingToModulate.
     """
     z = torch.as_tensor(relevance, dtype=torch.float64)
-    if len(z) < 2:
-        raise NothingToModulate("too_few_sentences")
-    if bool((z == z[0]).all()):
-        raise NothingToModulate("equal_relevance")
+    check_differs(z)
     sharp_map = (config.k_sharp, config.t_sharp)
     maps = (sharp_map if ablation == "one_map" else (config.k_broad, config.t_broad), sharp_map)
     broad, sharp = (
@@ -176,12 +184,17 @@ def build_modulation(
         protected = [0, 0]
     else:
         protected = [_protected_until(scores, spans, config.score_low) for scores in (broad, sharp)]
+    kept_from = spans[-1][1] - KEPT_TOKENS if ablation == "keep_last" else num_tokens
     segments = [(0, 1.0, 1.0)]
     for (start, end), b, s in zip(spans, broad.tolist(), sharp.tolist(), strict=True):
         if segments[-1][0] == start:
             segments.pop()
-        segments.append((start, 1.0 if start < protected[0] else b, 1.0 if start < protected[1] else s))
-        segments.append((end, 1.0, 1.0))
+        kept = [start < until or end > kept_from for until in protected]
+        b, s = (1.0 if kept[0] else b), (1.0 if kept[1] else s)
+        if ablation == "keep_starts" and end - start > 1:
+            segments += [(start, 1.0, 1.0), (start + 1, b, s), (end, 1.0, 1.0)]
+        else:
+            segments += [(start, b, s), (end, 1.0, 1.0)]
     anchor_length = min(config.anchor_ratio * num_tokens, sys.float_info.max)
     modulation = Modulation.of_segments(
         segments, anchor_length, float(config.gate_width), config.stride_floor

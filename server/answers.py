@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from positional.guard import Decision
 from server.request_record import Mode, Outcome
 
 
@@ -29,6 +30,16 @@ class ScoredSentence(Sentence):
     text: str
 
 
+class GuardVerdict(BaseModel):
+    """What the guard let QGPM do, what it asked for and saw; `signs`: null for a caller's own evidence."""
+
+    decision: Decision
+    dial: float
+    asked: float
+    confidence: float
+    signs: dict[str, float] | None
+
+
 class PromptDone(BaseModel):
     """What was done for one prompt."""
 
@@ -38,6 +49,7 @@ class PromptDone(BaseModel):
     protected_prefix: int | None
     top: list[Sentence]
     seconds: dict[str, float]
+    guard: GuardVerdict | None
     memo: bool
     profile: dict[str, Any]
     rebuilt: int
@@ -93,6 +105,7 @@ class PromptRelevance(BaseModel):
     protected_prefix: int | None
     positions: Positions | None
     seconds: dict[str, float] = {}
+    guard: GuardVerdict | None = None
 
 
 class OneRelevance(PromptRelevance):

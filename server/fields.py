@@ -66,8 +66,9 @@ class QGPMFields:
     `asked`: the request itself said whether to use QGPM; otherwise `enabled` is the server's default.
     `evidence`: passages with their scores. `relevance`: the sources to ask, `fusion`: how several are made
     one. `neighbours`: how many sentences on both sides of a relevant one are kept with it. `adaptive_k`:
-    whether K_s grows to what looks like evidence. `overrides`: the settings of QGPMConfig that the request
-    gave. `ablation`: the part of QGPM that it leaves out.
+    whether K_s grows to what looks like evidence. `guard`: how sure relevance must be, from 0 to 1; None: as
+    the server's default. `overrides`: the settings of QGPMConfig that the request gave. `ablation`: the part
+    of QGPM that it leaves out.
     """
 
     enabled: bool
@@ -81,6 +82,7 @@ class QGPMFields:
     fusion: Fusion | None = None
     neighbours: int = 0
     adaptive_k: bool = False
+    guard: float | None = None
 
     @classmethod
     def parse(cls, value: object, defaults: QGPMConfig, enabled_by_default: bool = False) -> "QGPMFields":
@@ -110,6 +112,7 @@ class QGPMFields:
             fusion=body.fusion,
             neighbours=body.neighbours or 0,
             adaptive_k=bool(body.adaptive_k),
+            guard=body.guard,
         )
         parsed.config(defaults)
         return parsed
@@ -190,6 +193,7 @@ class _Body(BaseModel):
     fusion: Fusion | None = None
     neighbours: Annotated[int, Field(ge=0, le=MOST_NEIGHBOURS)] | None = None
     adaptive_k: bool | None = None
+    guard: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
 
 
 def _check_sources(body: _Body) -> None:

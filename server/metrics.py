@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from positional.guard import Decision
 from positional.sources.contract import SourceError
 from server.limits import Limit
 from server.ranking import Ranking
@@ -80,6 +81,12 @@ class Metrics:
             ("source",),
             **shared,
         )
+        self._guarded = Counter(
+            "ropeway_guard_decisions_total",
+            "Prompts whose relevance the guard judged, by what it let QGPM do: full, soft, or plain.",
+            ("decision",),
+            **shared,
+        )
         self._ready = Gauge(
             "ropeway_ready", "1 while /ready answers 200, else 0: starting, draining or stalled.", **shared
         )
@@ -115,6 +122,10 @@ class Metrics:
             else:
                 self._sources.labels(found.source).observe(found.seconds)
 
+    def guarded(self, decision: Decision) -> None:
+        """Count a verdict on a prompt's relevance."""
+        self._guarded.labels(decision).inc()
+
     def first_token(self, record: PromptRecord) -> None:
         """Count a prompt's first token."""
         labels = (record.mode, record.relevance, record.remembered)
@@ -138,6 +149,7 @@ class Metrics:
             (self._stages, get_args(Stage)),
             (self._sources, SOURCES),
             (self._failed_sources, SOURCES),
+            (self._guarded, get_args(Decision)),
         ):
             _make(family, ((value,) for value in values))
         _make(self._ttft, _USUAL)

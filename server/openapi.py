@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 
 from positional.profile import ROPE_TYPES
+from positional.qgpm import Ablation
 from positional.sources.fusion import Fusion
 from server.error_response import OwnRoute
 from server.fields import MOST_NEIGHBOURS
@@ -37,7 +38,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "stride_floor": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     "anchor_ratio": _ABOVE_0,
     "gate_width": _ABOVE_0,
-    "ablation": {"enum": ["no_prefix", "one_map"]},
+    "ablation": {"enum": list(get_args(Ablation))},
     "relevance": {
         "anyOf": [
             _SOURCE,
@@ -53,6 +54,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fusion": {"enum": list(get_args(Fusion))},
     "neighbours": {"type": "integer", "minimum": 0, "maximum": MOST_NEIGHBOURS},
     "adaptive_k": {"type": "boolean"},
+    "guard": {"type": "number", "minimum": 0, "maximum": 1},
 }
 
 

@@ -1,6 +1,6 @@
 """From a rendered prompt and what the request said to what the passes need."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,10 @@ from cache.extra_args import ScoreTask, reserved_names
 from cache.head_profile import QUERY_TAIL, HeadProfile
 from positional.coordinates import SentenceScores
 from positional.evidence_count import widened
+from positional.guard import DEFAULT_DIAL, PACKAGE_GUARD, Decision, Guard, Verdict, judge, softened
 from positional.modulation import Modulation
-from positional.qgpm import PACKAGE_DEFAULTS, Ablation, QGPMConfig, build_modulation
-from positional.sources.contract import Asked
+from positional.qgpm import PACKAGE_DEFAULTS, Ablation, NothingToModulate, QGPMConfig, build_modulation
+from positional.sources.contract import Asked, Reading
 from positional.sources.fusion import Choice
 from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
@@ -28,7 +29,7 @@ class Abilities:
     """What the loaded model and the server's settings allow.
 
     `ablations`: to leave out parts of QGPM. `relevance`: the sources for requests that do not say. `embeds`:
-    whether there are embeddings.
+    whether there are embeddings. `dial`: of the guard, for requests that do not say.
     """
 
     modulates: bool
@@ -38,11 +39,18 @@ class Abilities:
     limits: Limits
     relevance: Choice = HEADS
     embeds: bool = False
+    dial: float = DEFAULT_DIAL
 
     @property
     def defaults(self) -> QGPMConfig:
         """QGPM's settings for requests that do not say."""
         return PACKAGE_DEFAULTS if self.heads is None else self.heads.defaults
+
+    @property
+    def guard(self) -> Guard:
+        """What judges relevance."""
+        own = None if self.heads is None else self.heads.guard
+        return PACKAGE_GUARD if own is None else own
 
     @property
     def query_tail(self) -> int:
@@ -54,7 +62,7 @@ class Abilities:
 class Preparation:
     """A prompt ready for its passes: `choice` says what its relevance is read from.
 
-    `evidence`: what the caller gave. `neighbours`, `adaptive_k`: as in QGPMFields.
+    `evidence`: what the caller gave. `neighbours`, `adaptive_k`: as in QGPMFields. `guard` goes by `dial`.
     """
 
     prompt: TokenizedPrompt
@@ -65,6 +73,8 @@ class Preparation:
     ablation: Ablation | None
     neighbours: int
     adaptive_k: bool
+    guard: Guard
+    dial: float
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -82,9 +92,18 @@ class Preparation:
         sentences = (text[sentence.start_char : sentence.end_char] for sentence in self.located.sentences)
         return Asked(tuple(sentences), text[start:end].removeprefix(QUESTION_MARK).strip())
 
-    def modulation(self, relevance: torch.Tensor) -> tuple[Modulation, SentenceScores]:
-        """How the prompt is moved, from its sentences' z; raises NothingToModulate."""
-        config = widened(self.config, relevance) if self.adaptive_k else self.config
+    def judge(self, readings: Sequence[Reading], relevance: torch.Tensor) -> Verdict:
+        """Whether the sentences' z, made of these readings, is trusted; raises NothingToModulate."""
+        return judge(self.guard, self.dial, readings, relevance, self.spans, self.config.k_sharp)
+
+    def modulation(
+        self, relevance: torch.Tensor, decision: Decision = "full"
+    ) -> tuple[Modulation, SentenceScores]:
+        """How the prompt is moved, from its sentences' z, as was decided; raises NothingToModulate."""
+        if decision == "plain":
+            raise NothingToModulate("guard")
+        config = softened(self.config) if decision == "soft" else self.config
+        config = widened(config, relevance) if self.adaptive_k else config
         return build_modulation(
             relevance, self.spans, self.located.num_tokens, config, self.ablation, self.neighbours
         )
@@ -185,4 +204,6 @@ def _prepare(
         ablation=fields.ablation,
         neighbours=fields.neighbours,
         adaptive_k=fields.adaptive_k,
+        guard=abilities.guard,
+        dial=abilities.dial if fields.guard is None else fields.guard,
     )

@@ -3,12 +3,13 @@
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
 
 from positional.coordinates import SentenceScores
+from positional.guard import Verdict
 from positional.relevance import rank
 from server.locate import Sentence
 
@@ -30,8 +31,9 @@ class PromptRecord:
     reading the relevance in the worker, is a part of `score`; `answer` lasts until the first token. `memo`:
     relevance was remembered, so there was no score pass. `profile`: digest of the RoPE profile, and the
     generation of the server's default that it follows (None: the request's own). `relevance`: where it came
-    from, also where the answer was plain in spite of it; `ranking`: what each source of it took. `rebuilt`:
-    how often the answer went on under a new default; `not_rebuilt`: why it did not.
+    from, also where the answer was plain in spite of it; `ranking`: what each source of it took; `guard`:
+    whether it was trusted. `rebuilt`: how often the answer went on under a new default; `not_rebuilt`: why
+    it did not.
     """
 
     arrival: float
@@ -45,6 +47,7 @@ class PromptRecord:
     seconds: dict[Stage, float] = field(default_factory=dict)
     relevance: Relevance = "none"
     ranking: dict[str, Any] | None = None
+    guard: Verdict | None = None
     memo: bool = False
     profile: dict[str, Any] = field(default_factory=dict)
     rebuilt: int = 0
@@ -94,6 +97,7 @@ class PromptRecord:
             "top": self.top,
             "seconds": self.seconds,
             "relevance": self.ranking,
+            "guard": None if self.guard is None else asdict(self.guard),
             "memo": self.memo,
             "profile": self.profile,
             "rebuilt": self.rebuilt,

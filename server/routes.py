@@ -66,12 +66,14 @@ async def get_positional(request: Request) -> JSONResponse:
         {
             **request.app.state.ropeway_plan,
             "default": engine.profiles.describe(),
+            "guard": asdict(abilities.guard),
             "head_profile": None if heads is None else {**asdict(heads), "digest": heads.digest.hex()},
             "defaults": {
                 "qgpm": "on" if abilities.enabled_by_default else "off",
                 "query_tail": abilities.query_tail,
                 "relevance": dict(abilities.relevance.weights),
                 "fusion": abilities.relevance.fusion,
+                "guard": abilities.dial,
                 **asdict(abilities.defaults),
             },
         }
@@ -156,7 +158,9 @@ async def _relevance(
     z = torch.zeros(len(spans), dtype=torch.float64)
     try:
         z = ranking.z
-        modulation, scores = preparation.modulation(z)
+        verdict = preparation.judge(ranking.readings, z)
+        result["guard"] = asdict(verdict)
+        modulation, scores = preparation.modulation(z, verdict.decision)
         result["protected_prefix"] = min(scores.protected_until)
         if (profile := engine.profiles.profile(inner.parameters)) is not None:
             result["positions"] = plane_positions(modulation, profile, located.num_tokens)

@@ -184,6 +184,7 @@ async def _app(
         Limits.of(args),
         replace(args.qgpm_relevance, fusion=args.qgpm_fusion),
         embeddings is not None,
+        args.qgpm_guard,
     )
     metrics = Metrics()
     engine.open(abilities, as_loaded(rope, plan), metrics, memo, ApiKeys.of(args), embeddings)

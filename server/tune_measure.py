@@ -10,7 +10,7 @@ import httpx
 
 from positional.qgpm import QGPMConfig
 from server.evidence import evidence_overrides
-from server.likelihood import Gold, golds, likelihood
+from server.likelihood import Gold, LikelihoodError, golds, likelihood
 from server.samples import KINDS, Sample, Split, sample
 from server.tune_search import BlockGain
 
@@ -44,6 +44,15 @@ class Asked:
         body = {"model": self.model, "messages": messages(asked), "qgpm": qgpm}
         # One after another: all but the first find the prompt's blocks.
         return fmean([(await likelihood(self.client, self.url, body, gold)).total for gold in golds])
+
+    async def relevance(self, asked: Sample, qgpm: Mapping[str, Any]) -> dict[str, Any]:
+        """What the server says of a sample's sentences under the field `qgpm`; raises LikelihoodError."""
+        body = {"model": self.model, "messages": messages(asked), "qgpm": qgpm}
+        response = await self.client.post(f"{self.url}/v1/qgpm/relevance", json=body)
+        if response.status_code != 200:
+            raise LikelihoodError(f"{response.status_code}: {response.text}")
+        content: dict[str, Any] = response.json()
+        return content
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from vllm.exceptions import RetryableRequestError, VLLMClientError
 from vllm.outputs import RequestOutput
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -108,7 +107,7 @@ class PromptRun:
             if self.record.score_cached is not None:
                 carried[FIRST] = True
             started = time.perf_counter()
-            modulation = self._choose(preparation, ranking.z)
+            modulation = self._choose(preparation, ranking)
         except NothingToModulate as found:
             self.record.mode, self.record.reason = "plain", found.reason
             return carried
@@ -137,8 +136,12 @@ class PromptRun:
         self.record.seconds |= {"score": reading.seconds, "collect": reading.cost["collect"]}
         self.record.score_cached = int(reading.cost["cached"])
 
-    def _choose(self, preparation: Preparation, relevance: torch.Tensor) -> Modulation:
-        modulation, scores = preparation.modulation(relevance)
+    def _choose(self, preparation: Preparation, ranking: Ranking) -> Modulation:
+        relevance = ranking.z
+        verdict = preparation.judge(ranking.readings, relevance)
+        self.record.guard = verdict
+        self.metrics.guarded(verdict.decision)
+        modulation, scores = preparation.modulation(relevance, verdict.decision)
         self.record.choose(relevance, scores, preparation.located.sentences)
         return modulation
 

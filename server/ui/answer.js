@@ -47,6 +47,7 @@ export class Answer {
   explain(record) {
     const { score, maps, answer } = record.seconds;
     const parts = [];
+    if (record.guard && record.guard.decision !== "full") parts.push(verdict(record.guard));
     if (record.memo) parts.push("relevance remembered");
     if (score !== undefined) parts.push(`score pass ${seconds(score)}`);
     if (maps !== undefined) parts.push(`maps ${seconds(maps)}`);
@@ -78,4 +79,9 @@ export class Answer {
     this.#error.textContent = error.message;
     this.#error.hidden = false;
   }
+}
+
+function verdict({ decision, confidence }) {
+  const done = decision === "soft" ? "softened" : "answered plainly";
+  return `${done}: ${Math.round(100 * confidence)} % sure of the relevance`;
 }

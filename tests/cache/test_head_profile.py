@@ -10,7 +10,7 @@ from cache.head_profile import HeadProfileError
 from server import default_model
 
 VALID: dict[str, Any] = {
-    "format": 2,
+    "format": 3,
     "model": "a model",
     "fingerprint": "ab" * 32,
     "heads": [{"layer": 9, "head": 0, "mrr": 0.8}, {"layer": 15, "head": 6, "mrr": 0.75}],
@@ -34,6 +34,7 @@ VALID: dict[str, Any] = {
         "held_out_mrr": 0.8,
     },
     "tuning": None,
+    "guard": None,
 }
 TUNING: dict[str, Any] = {
     "samples": 90,
@@ -97,7 +98,7 @@ def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_p
 @pytest.mark.parametrize(
     ("changed", "field"),
     [
-        ({"format": 1}, "format"),
+        ({"format": 2}, "format"),
         ({"fingerprint": "no"}, "fingerprint"),
         ({"heads": []}, "heads"),
         ({"heads": [{"layer": -1, "head": 0, "mrr": 0.5}]}, "heads.0.layer"),

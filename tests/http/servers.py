@@ -34,7 +34,10 @@ CROWDED_LIMITS = {
 }
 CROWDED_BLOCKS = 2 * CROWDED_LENGTH // BLOCK + 1  # one block is vLLM's own
 
-SHARED = (*TINY, "--served-model-name", MODEL, "--block-size", str(BLOCK), "--enable-prompt-tokens-details")
+SHARED = (
+    *(*TINY, "--served-model-name", MODEL, "--block-size", str(BLOCK), "--enable-prompt-tokens-details"),
+    *("--qgpm-guard", "0"),  # which random models would not pass
+)
 
 
 def post(server: Server, path: str, **fields: Any) -> httpx.Response:

@@ -152,6 +152,26 @@ def test_with_one_map_all_layers_go_by_the_sharp_one() -> None:
     assert torch.equal(*found.scores)
 
 
+def test_the_last_sentences_before_the_question_can_be_kept() -> None:
+    count, length = 12, 20
+    spans = [(length * at, length * (at + 1)) for at in range(count)]
+    relevance = [float(at == 0) for at in range(count)]
+    modulation, _ = build_modulation(relevance, spans, 300, HARD, "keep_last")
+    scores = dict(zip(modulation.starts, modulation.sharp, strict=True))
+    # The first that ends within 64 tokens of the last one's end.
+    assert (scores[spans[1][0]], scores[spans[8][0]]) == (HARD.score_low, 1.0)
+    assert max(scores) == spans[8][0]
+
+
+def test_each_sentences_first_token_can_be_kept() -> None:
+    spans, low = [(0, 5), (5, 6), (6, 12)], HARD.score_low
+    modulation, _ = build_modulation(
+        [1.0, 0.0, -1.0], spans, 12, dataclasses.replace(HARD, k_sharp=1), "keep_starts"
+    )
+    found = dict(zip(modulation.starts, modulation.sharp, strict=True))
+    assert found == {0: 1.0, 5: low, 6: 1.0, 7: low, 12: 1.0}
+
+
 @pytest.mark.parametrize("field", ["t_broad", "t_sharp", "anchor_ratio", "gate_width"])
 def test_a_setting_may_be_a_whole_number_of_any_length(field: str) -> None:
     whole, real = ({field: value} for value in (10**300, 1e300))

@@ -97,7 +97,7 @@ def test_all_fields_are_read() -> None:
         ({"stride_floor": 1.5}, "qgpm.stride_floor", "(0, 1]"),
         ({"anchor_ratio": 0}, "qgpm.anchor_ratio", "above 0"),
         ({"gate_width": -1}, "qgpm.gate_width", "above 0"),
-        ({"ablation": "no_map"}, "qgpm.ablation", "'no_prefix' or 'one_map'"),
+        ({"ablation": "no_map"}, "qgpm.ablation", "'no_prefix', 'one_map', 'keep_last' or 'keep_starts'"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name_and_limit(value: Any, parameter: str, limit: str) -> None:

@@ -22,6 +22,7 @@ REFUSED: dict[str, list[str]] = {
     "--scheduler-cls": ["--scheduler-cls", "my.Scheduler"],
     "--speculative-config": ["--speculative-config", '{"method": "ngram", "num_speculative_tokens": 2}'],
     "--kv-transfer-config": ["--kv-transfer-config", '{"kv_connector": "X", "kv_role": "kv_both"}'],
+    "--kv-offloading-size": ["--kv-offloading-size", "1"],
     "--kv-events-config": ["--kv-events-config", '{"enable_kv_cache_events": true}'],
     "--pipeline-parallel-size": ["--pipeline-parallel-size", "2"],
     "--data-parallel-size": ["--data-parallel-size", "2"],
@@ -65,7 +66,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The head profile of another model."""
     profile = HeadProfile(
-        format=2,
+        format=3,
         model="elsewhere",
         fingerprint="0" * 64,
         heads=(Head(0, 0, 0.5),),
@@ -73,6 +74,7 @@ def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
         tuning=None,
+        guard=None,
     )
     path = tmp_path_factory.mktemp("profiles") / "foreign.json"
     profile.save(path)

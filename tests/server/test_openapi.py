@@ -49,7 +49,7 @@ SETTINGS = st.fixed_dictionaries(
         "fusion": st.sampled_from(["sum", "rank", "product"]) | VALUES,
         "neighbours": st.integers(-1, 17) | VALUES,
         "adaptive_k": VALUES,
-        "ablation": st.sampled_from(["no_prefix", "one_map", "no_map"]) | VALUES,
+        "ablation": st.sampled_from(["no_prefix", "one_map", "keep_last", "keep_starts", "no_map"]) | VALUES,
         "unknown": VALUES,
     },
 )

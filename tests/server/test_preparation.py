@@ -1,6 +1,7 @@
 """What a server does not allow is refused before the prompt's text is looked at."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from server.preparation import Abilities, refusal
 PROMPT = {"type": "token", "prompt_token_ids": [1, 2, 3]}
 
 
-@pytest.mark.parametrize("ablation", ["no_prefix", "one_map"])
+@pytest.mark.parametrize("ablation", get_args(Ablation))
 def test_parts_are_left_out_only_where_the_server_was_started_for_it(ablation: Ablation) -> None:
     fields = QGPMFields.parse({"evidence": ["a"], "ablation": ablation}, PACKAGE_DEFAULTS)
     refused = refusal(PROMPT, fields, Abilities(True, None, False, ablations=False, limits=NO_LIMITS))

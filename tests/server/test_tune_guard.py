@@ -1,0 +1,105 @@
+"""The guard's calibration, from rankings that are known to be right or wrong."""
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from cache.extra_args import FORCE_TOKENS
+from positional.guard import DEFAULT_DIAL, Signs
+from positional.qgpm import PACKAGE_DEFAULTS
+from server.likelihood import golds
+from server.samples import KINDS, Sample, sample
+from server.tune_guard import CHOICES, NOISE, Judged, calibrated, judged
+from server.tune_measure import Asked, messages
+from tests.support import checkpoints
+
+SIGNS = Signs(0.5, 0.1, 1.0, 0.0, 0.9, 1.0, 0.0, 0.0)
+
+
+def _rankings(gain_of_wrong: float, kinds: tuple[str, ...] = KINDS) -> list[Judged]:
+    """Right ones stand out, with some overlap, and gain; the wrong ones add what is given."""
+    draw = random.Random(0)
+    made = []
+    for number in range(600):
+        right = draw.random() < 0.5
+        signs = replace(SIGNS, margin=draw.gauss(2.0 if right else 0.8, 0.4), prominence=draw.gauss(0.3, 0.2))
+        gain = 0.3 if right else gain_of_wrong
+        made.append(Judged(kinds[number % len(kinds)], signs, right, gain))
+    return made
+
+
+def test_confidence_is_the_share_that_is_right() -> None:
+    rankings = _rankings(-1.0)
+    guard = calibrated(rankings)
+    surest = sorted(rankings, key=lambda one: guard.confidence(one.signs))
+    for part in (surest[:200], surest[200:400], surest[400:]):
+        told = sum(guard.confidence(one.signs) for one in part) / len(part)
+        assert told == pytest.approx(sum(one.right for one in part) / len(part), abs=0.08)
+
+
+def test_at_the_default_dial_what_would_cost_is_left_out_and_what_pays_is_kept() -> None:
+    rankings = _rankings(-1.0)
+    guard = calibrated(rankings)
+    kept = [one for one in rankings if guard.decide(guard.confidence(one.signs), DEFAULT_DIAL) == "full"]
+    everything = sum(one.gain or 0.0 for one in rankings)
+    assert sum(one.gain or 0.0 for one in kept) > everything
+    assert len(kept) > 0.25 * len(rankings)
+    assert sum(one.right for one in kept) > 0.9 * len(kept)
+
+
+def test_where_a_wrong_ranking_costs_nothing_the_level_is_lower() -> None:
+    assert calibrated(_rankings(0.1)).level < calibrated(_rankings(-3.0)).level
+
+
+def test_where_even_right_rankings_cost_the_highest_level_is_asked_for() -> None:
+    costly = [replace(one, gain=-1.0) for one in _rankings(-1.0)]
+    assert calibrated(costly).level == 0.95
+
+
+class Server:
+    """Ranks one sentence first, and answers with a log-probability by the field `qgpm`."""
+
+    def __init__(self, one: Sample) -> None:
+        texts = [f"Sentence {number} says nothing." for number in range(40)]
+        self.sentences = [
+            {"start": 9 * at, "end": 9 * at + 9, "rank": at, "z": 3.0 - at, "text": text}
+            for at, text in enumerate([one.evidence[0], *texts])
+        ]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if request.url.path == "/v1/qgpm/relevance":
+            if body["qgpm"]["relevance"] == ["lexical"]:
+                return httpx.Response(200, json={"sentences": [], "reason": "equal_relevance"})
+            signs = {name: getattr(SIGNS, name) for name in SIGNS.__dataclass_fields__}
+            return httpx.Response(200, json={"sentences": self.sentences, "guard": {"signs": signs}})
+        tokens = body["vllm_xargs"][FORCE_TOKENS]
+        content = [{"logprob": -0.5} for _ in tokens]
+        choice = {"token_ids": tokens, "logprobs": {"content": content}}
+        return httpx.Response(200, json={"id": "1", "usage": {"prompt_tokens": 9}, "choices": [choice]})
+
+
+async def test_a_sample_is_ranked_by_every_source_that_tells_sentences_apart_and_by_chance(
+    tmp_path: Any,
+) -> None:
+    checkpoints.make_tokenizer().save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    one = sample("tuning", "single", 300, 0, 0, lambda text: len(text.split()))
+    client = httpx.AsyncClient(transport=httpx.MockTransport(Server(one)))
+    asked = Asked(client, "http://server", "tuned", tokenizer)
+    forced = golds(tokenizer, messages(one), one.lead_in, one.told)
+    draw = torch.Generator().manual_seed(0)
+    found = await judged(asked, one, forced, -9.0, PACKAGE_DEFAULTS, CHOICES, draw)
+    told = [ranking for ranking in found if ranking.gain is not None]
+    assert [ranking.right for ranking in told] == [True] * (len(CHOICES) - 1)
+    counted = sum(gold.counted for gold in forced) / len(forced)
+    assert [ranking.gain for ranking in told] == pytest.approx([9.0 - 0.5 * counted] * len(told))
+    by_chance = [ranking for ranking in found if ranking.gain is None]
+    assert len(by_chance) == 3 * NOISE
+    assert sum(ranking.right for ranking in by_chance) <= len(by_chance) / 2
