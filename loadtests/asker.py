@@ -58,9 +58,13 @@ class Asker:
         return run
 
     def questions(self, url: str, tokens: int) -> Arm:
-        """An arm that asks one document a question of its own with QGPM, then the same again: their TTFT."""
+        """An arm that asks one document a question of its own with QGPM, then the same again: their TTFT.
+
+        The document is read plainly before, where other requests have taken its place in the cache.
+        """
 
         async def run(number: int) -> Quantities:
+            await self.ask(url, self.workload.reading(tokens))
             body = self.workload.question(number, tokens, REUSE_TOKENS)
             first = await stream(self.client, url, body)
             again = await stream(self.client, url, body)

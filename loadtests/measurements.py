@@ -101,7 +101,6 @@ def _evidence(asker: Asker, url: str, sizes: Sizes) -> Measurement:
 
 
 def _reuse(asker: Asker, url: str, sizes: Sizes) -> Measurement:
-    """Warming up leaves the document in the cache."""
     tokens = sizes.middle
     return Measurement(
         f"reuse {tokens}",
