@@ -50,6 +50,7 @@ class Asker:
             cached_tokens=found[0].cached_tokens,
             reason=record.get("reason"),
             evidence_rank=rank,
+            confidence=None if rank is None else _confidence(record),
         )
         return reply.observation(sample, key, forced, seconds)
 
@@ -63,6 +64,12 @@ class Asker:
             raise LikelihoodError(f"{key}: {response.status_code}: {response.text}")
         content: dict[str, Any] = response.json()
         return content
+
+
+def _confidence(record: Mapping[str, Any]) -> float | None:
+    """The guard's; it judges nothing where the relevance tells no sentence from another."""
+    verdict = record["guard"]
+    return None if verdict is None else float(verdict["confidence"])
 
 
 _GREEDY = {"temperature": 0, "max_tokens": ANSWER_TOKENS}

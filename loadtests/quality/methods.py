@@ -1,10 +1,11 @@
 """What is compared: from a sample to the chat that a server is asked, one method each."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadtests.quality.prompt_edits import reorder, top_k
+from positional.guard import DEFAULT_DIAL
 from server.samples import Sample
 
 QGPM = "qgpm"
@@ -16,11 +17,15 @@ MAIN = ("plain", QGPM, "gold", "top_k", "reorder")
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A prompt edit and what the field `qgpm` says; `evidence`: whether it is told the gold sentences."""
+    """A prompt edit and what the field `qgpm` says; `evidence`: whether it is told the gold sentences.
+
+    `dial`: the guard's.
+    """
 
     edit: Callable[[Sample], Sample] | None = None
     modulated: bool = False
     evidence: bool = False
+    dial: float = 0.0
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, sample: Sample) -> dict[str, Any]:
@@ -30,7 +35,7 @@ class Method:
             return {"messages": chat(told), "qgpm": False}
         located = {"question": told.question, "context": told.context}
         evidence = {"evidence": list(told.evidence)} if self.evidence else {}
-        return {"messages": chat(told), "qgpm": {**located, **evidence, **self.settings}}
+        return {"messages": chat(told), "qgpm": {**located, **evidence, "guard": self.dial, **self.settings}}
 
 
 def chat(sample: Sample) -> list[dict[str, str]]:
@@ -63,6 +68,14 @@ METHODS: Mapping[str, Method] = {
     # The maps' centres; unset, the sharp one is at least the number of gold sentences.
     "k_small": _ablation(k_broad=2, k_sharp=1),
     "k_large": _ablation(k_broad=48, k_sharp=24),
+    # What else the paper fixes: where the planes divide, the least step, two maps of one breadth.
+    "anchor_near": _ablation(anchor_ratio=0.01),
+    "anchor_far": _ablation(anchor_ratio=0.25),
+    "floor_high": _ablation(stride_floor=0.5),
+    "floor_low": _ablation(stride_floor=0.03),
+    "broad_maps": _ablation(k_broad=16, k_sharp=15),
+    "keep_last": _ablation(ablation="keep_last"),
+    "keep_starts": _ablation(ablation="keep_starts"),
 }
 
 SOURCES: Mapping[str, Method] = {
@@ -74,13 +87,19 @@ SOURCES: Mapping[str, Method] = {
 }
 """Methods that read relevance from elsewhere than heads alone; asked only where they are chosen."""
 
-SERVED: Mapping[str, Method] = {**METHODS, **SOURCES}
+GUARDED: Mapping[str, Method] = {
+    f"{name}_guarded": replace(method, dial=DEFAULT_DIAL)
+    for name, method in {QGPM: METHODS[QGPM], **SOURCES}.items()
+}
+"""The same under the guard's default dial."""
+
+SERVED: Mapping[str, Method] = {**METHODS, **SOURCES, **GUARDED}
 """Everything that a server can be asked."""
 
-RANKED = (QGPM, *SOURCES)
+RANKED = (QGPM, *SOURCES, *GUARDED)
 """Methods whose sentences the server ranks itself."""
 
 
 def embeds(method: str) -> bool:
     """Whether a method needs a server with embeddings."""
-    return method in SOURCES and "embedding" in SOURCES[method].settings["relevance"]
+    return "embedding" in SERVED[method].settings.get("relevance", ())

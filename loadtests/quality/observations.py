@@ -47,8 +47,8 @@ class Observation:
 
     `logprob` is of the gold answer, forced, in nats, summed over its `tokens`; `correct` the share of the
     gold answers that occur in the greedy `output`; `evidence_rank` that of the best gold sentence, from 0,
-    null where no relevance was read; `mode` and `reason` what the server says it did; `seconds` of both
-    requests.
+    null where no relevance was read, and `confidence` the guard's in it, null where it judged none; `mode`
+    and `reason` what the server says it did; `seconds` of both requests.
     """
 
     task: str
@@ -65,6 +65,7 @@ class Observation:
     mode: str
     reason: str | None
     evidence_rank: Count | None
+    confidence: Share | None
     seconds: float
 
     @property

@@ -26,6 +26,7 @@ class Reply:
     cached_tokens: int = 0
     reason: str | None = None
     evidence_rank: int | None = None
+    confidence: float | None = None
 
     def observation(self, sample: Sample, key: Key, forced: Sequence[Gold], seconds: float) -> Observation:
         """The line of a result file; `forced`: the gold answers."""
@@ -44,5 +45,6 @@ class Reply:
             mode=self.mode,
             reason=self.reason,
             evidence_rank=self.evidence_rank,
+            confidence=self.confidence,
             seconds=round(seconds, 3),
         )

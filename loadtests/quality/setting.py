@@ -21,7 +21,7 @@ FOLDER = Path("measured")
 class Setting:
     """All that decides what is observed and on what, but for how much of it.
 
-    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use;
+    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `guard`: of it;
     `samples`: of `source.digest`; `grid`: as `observations.Grid`.
     """
 
@@ -29,6 +29,7 @@ class Setting:
     fingerprint: str
     head_profile: str
     defaults: Mapping[str, Any]
+    guard: Mapping[str, Any] | None
     seed: int
     samples: str
     dataset: str | None
@@ -52,6 +53,7 @@ class Setting:
             fingerprint=fingerprint(folder),
             head_profile=heads.digest.hex(),
             defaults=asdict(heads.defaults),
+            guard=None if heads.guard is None else asdict(heads.guard),
             seed=options.seed,
             samples=digest(samples),
             dataset=None if options.dataset is None else identity(options.dataset),

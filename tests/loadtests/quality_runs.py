@@ -29,6 +29,7 @@ def line(method: str, number: int, logprob: float, **changed: Any) -> dict[str, 
         "mode": "plain" if method == "plain" else "qgpm",
         "reason": None,
         "evidence_rank": None,
+        "confidence": None,
         "seconds": 0.4,
         **changed,
     }

@@ -41,7 +41,9 @@ class Answers:
         path = request.url.path
         self.asked.append((path, json.loads(request.content or "{}")))
         if path.startswith("/v1/requests/"):
-            return httpx.Response(200, json={"mode": "qgpm", "reason": "equal_relevance"})
+            return httpx.Response(
+                200, json={"mode": "plain", "reason": "guard", "guard": {"confidence": 0.25}}
+            )
         if path == "/v1/qgpm/relevance":
             return httpx.Response(200, json={"sentences": SENTENCES})
         forced = "vllm_xargs" in self.asked[-1][1]
@@ -72,7 +74,8 @@ async def test_an_observation_holds_both_answers_and_what_the_server_did(tokeniz
     assert found.correct == 1.0
     assert len(found.output) == 80
     assert (found.prompt_tokens, found.cached_tokens) == (90, 64)
-    assert (found.mode, found.reason, found.depth, found.evidence_rank) == ("qgpm", "equal_relevance", 0.5, 2)
+    assert (found.mode, found.reason, found.depth) == ("plain", "guard", 0.5)
+    assert (found.evidence_rank, found.confidence) == (2, 0.25)
 
 
 @pytest.mark.parametrize("method", ["plain", "qgpm", "gold", "t_0"])
@@ -100,7 +103,7 @@ async def test_the_evidence_is_ranked_only_where_the_server_ranks(tokenizer: Any
     server = answers(tokenizer)
     found = await server.asker(tokenizer).observe(small_sample(), Key("single", 500, "gold", 0))
     assert found is not None
-    assert found.evidence_rank is None
+    assert (found.evidence_rank, found.confidence) == (None, None)
     assert all(path != "/v1/qgpm/relevance" for path, _ in server.asked)
 
 

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from loadtests.quality.methods import MAIN, METHODS, SERVED, SOURCES, embeds
+from loadtests.quality.methods import GUARDED, MAIN, METHODS, SERVED, SOURCES, embeds
+from positional.guard import DEFAULT_DIAL
 from positional.qgpm import PACKAGE_DEFAULTS
 from server.fields import QGPMFields
 from tests.loadtests.quality_samples import CONTEXT, GOLD, QUESTION, small_sample
 
 SAMPLE = small_sample()
 CHAT = [{"role": "user", "content": SAMPLE.messages[0][1]}]
-LOCATED = {"question": QUESTION, "context": CONTEXT}
+LOCATED = {"question": QUESTION, "context": CONTEXT, "guard": 0.0}
 SETTINGS: dict[str, dict[str, Any]] = {
     "no_prefix": {"ablation": "no_prefix"},
     "one_map": {"ablation": "one_map"},
@@ -20,6 +21,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "t_0": {"t_broad": 0.0, "t_sharp": 0.0},
     "k_small": {"k_broad": 2, "k_sharp": 1},
     "k_large": {"k_broad": 48, "k_sharp": 24},
+    "anchor_near": {"anchor_ratio": 0.01},
+    "anchor_far": {"anchor_ratio": 0.25},
+    "floor_high": {"stride_floor": 0.5},
+    "floor_low": {"stride_floor": 0.03},
+    "broad_maps": {"k_broad": 16, "k_sharp": 15},
+    "keep_last": {"ablation": "keep_last"},
+    "keep_starts": {"ablation": "keep_starts"},
 }
 
 
@@ -52,7 +60,14 @@ def test_other_sources_of_relevance_are_asked_only_where_they_are_chosen() -> No
     assert not SOURCES.keys() & METHODS.keys()
     assert METHODS["qgpm"].body(SAMPLE)["qgpm"] == LOCATED
     assert SOURCES["lexical"].body(SAMPLE)["qgpm"] == {**LOCATED, "relevance": ["lexical"]}
-    assert [name for name in SERVED if embeds(name)] == ["embedding", "lexical_embedding", "fused"]
+    with_embeddings = ["embedding", "lexical_embedding", "fused"]
+    assert [name for name in SERVED if embeds(name) and name not in GUARDED] == with_embeddings
+
+
+def test_a_guarded_method_is_the_same_under_the_default_dial() -> None:
+    assert set(GUARDED) == {f"{name}_guarded" for name in ("qgpm", *SOURCES)}
+    assert GUARDED["qgpm_guarded"].body(SAMPLE)["qgpm"] == {**LOCATED, "guard": DEFAULT_DIAL}
+    assert embeds("fused_guarded")
 
 
 def test_every_method_is_one_that_a_server_takes() -> None:

@@ -22,6 +22,7 @@ LINE: dict[str, Any] = {
     "mode": "plain",
     "reason": None,
     "evidence_rank": None,
+    "confidence": None,
     "seconds": 0.4,
 }
 
