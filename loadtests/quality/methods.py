@@ -102,4 +102,4 @@ RANKED = (QGPM, *SOURCES, *GUARDED)
 
 def embeds(method: str) -> bool:
     """Whether a method needs a server with embeddings."""
-    return "embedding" in SERVED[method].settings.get("relevance", ())
+    return method in SERVED and "embedding" in SERVED[method].settings.get("relevance", ())

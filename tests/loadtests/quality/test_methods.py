@@ -68,6 +68,7 @@ def test_a_guarded_method_is_the_same_under_the_default_dial() -> None:
     assert set(GUARDED) == {f"{name}_guarded" for name in ("qgpm", *SOURCES)}
     assert GUARDED["qgpm_guarded"].body(SAMPLE)["qgpm"] == {**LOCATED, "guard": DEFAULT_DIAL}
     assert embeds("fused_guarded")
+    assert not embeds("string")
 
 
 def test_every_method_is_one_that_a_server_takes() -> None:
