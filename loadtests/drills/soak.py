@@ -33,12 +33,16 @@ GROWTH = 0.05
 _MEMO = str(1 << 18)
 """Bytes of a memo that is full before the warm-up ends."""
 
+_KERNELS = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64"}
+"""oneDNN compiles a kernel for each number of tokens in a step, and by default keeps 1,024 of them: what a
+server on a CPU grows by in its first hour, some hundred MB."""
+
 
 def run(subject: Subject, sizes: Mapping[str, float], say: Say) -> Findings:
     """For so many minutes; then everything must be as at the start."""
     findings, minutes = Findings(), sizes["minutes"]
     with (
-        subject.serve("--memo-bytes", _MEMO) as server,
+        subject.serve("--memo-bytes", _MEMO, env=_KERNELS) as server,
         httpx.Client(base_url=server.url, timeout=300) as client,
     ):
         asks = pool(tokens_per_sentence(client), _ASKED, tokens=(100, 1500), seed=11)
