@@ -108,8 +108,10 @@ def _memory(figures: Mapping[str, Any]) -> Iterator[str]:
             "Memory of all its processes that no file backs, shared pages counted once: "
             f"{slope['per_hour'] / _MIB:+.2f} MiB an hour, 95 % interval {slope['low'] / _MIB:+.2f} to "
             f"{slope['high'] / _MIB:+.2f}, at {slope['mean'] / _MIB:.0f} MiB; of {slope['samples']} samples "
-            f"over {60 * slope['hours']:.0f} minutes, behind a warm-up in which bounded stores fill up. The "
-            "interval is that of the means of ten equal parts."
+            f"over {60 * slope['hours']:.0f} minutes, behind a warm-up in which bounded stores fill up: "
+            "records, the memo (small here), and the kernels that oneDNN compiles for a CPU (64 here; by "
+            "default, as under vLLM alone, it keeps 1,024 and fills up for hours). The interval is that of "
+            "the means of ten equal parts."
         )
     if (memory := figures.get("memory")) is not None and memory["seconds"]:
         yield markdown.table(("minute", "MiB", *memory["processes"]), _by_minute(memory))
