@@ -1,7 +1,10 @@
 """How a measurement is started: so that it can be interrupted from the first moment on."""
 
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 
 from server.interruption import interruptible
@@ -15,10 +18,32 @@ def run(module: str, arguments: Sequence[str]) -> int:
 
     `main` handles an interruption itself once there is something to keep.
     """
+    with _abandoning(module):
+        imported = import_module(module)
     with interruptible():
         try:
-            status: int = import_module(module).main(arguments)
+            status: int = imported.main(arguments)
         except KeyboardInterrupt:
-            print(f"{module.removesuffix('.command')}: interrupted.", file=sys.stderr)
+            _tell(module)
             return INTERRUPTED
         return status
+
+
+@contextmanager
+def _abandoning(module: str) -> Iterator[None]:
+    """Let a signal end the process at once: what is half imported goes on, or fails, after an exception."""
+
+    def end(*_: object) -> None:
+        _tell(module)
+        os._exit(INTERRUPTED)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(module: str) -> None:
+    print(f"{module.removesuffix('.command')}: interrupted.", file=sys.stderr, flush=True)

@@ -133,11 +133,17 @@ def _tail(log: Path) -> str:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ask the server, then its own process group, to end; return when nothing of the group is left."""
-    process.send_signal(signal.SIGINT)
-    if _group_ended(process, within=20):
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    """Ask the server, then its own process group, to end; return when nothing of the group is left.
+
+    What a server left that has ended already is asked nothing.
+    """
+    numbers = [signal.SIGKILL]
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        if _group_ended(process, within=20):
+            return
+        numbers.insert(0, signal.SIGTERM)
+    for number in numbers:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         if _group_ended(process, within=10):

@@ -52,19 +52,20 @@ def main(arguments: Sequence[str]) -> int:
     except REFUSALS as error:
         print(f"quality: {error}", file=sys.stderr)
         return 2
-    status = 0
+    status, ended = 0, ""
     try:
         measurement.run()
     except KeyboardInterrupt:
-        status = INTERRUPTED
+        status, ended = INTERRUPTED, "interrupted"
     except FAILURES as error:
         # httpx's have no message where a connection breaks.
-        print(f"quality: {str(error) or repr(error)}", file=sys.stderr)
-        status = 1
+        said = str(error) or repr(error)
+        print(f"quality: {said}", file=sys.stderr)
+        status, ended = 1, said.partition("\n")[0]
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(table(Cells(read(measurement.store.path))))
     print(f"{len(measurement.store.seen)} observations in {measurement.store.path}")
-    if status == INTERRUPTED:
-        print("Interrupted; the same command goes on.")
+    if ended:
+        print(f"Ended early: {ended}; the same command goes on.")
     return status

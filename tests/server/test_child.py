@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +72,16 @@ async def test_work_that_fails_with_its_server_says_that_the_server_ended(server
 
     with pytest.raises(RuntimeError, match="server ended with -9"):
         await server.serving(work())
+
+
+def test_what_a_killed_server_left_is_ended_too(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    left = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)"
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {left!r}])\n{SERVER}"
+    with running_server([], command=[sys.executable, "-c", parent], ready_within=30) as started:
+        while not begun.exists():
+            time.sleep(0.01)
+        started.process.kill()
+        started.process.wait()
+    with pytest.raises(ProcessLookupError):
+        os.killpg(started.pid, 0)
