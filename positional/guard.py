@@ -14,15 +14,15 @@ import torch
 
 from positional.evidence_count import REACH, evidence_count
 from positional.qgpm import QGPMConfig, check_differs
+from positional.relevance import mean_ranks
 from positional.sources.contract import Reading
-from positional.sources.fusion import mean_ranks
 
 Decision = Literal["full", "soft", "plain"]
 
 DEFAULT_DIAL = 0.5
 SURE = 0.99
 """The confidence that a dial of 1 asks for."""
-_SOFT_SHARE = 0.8
+SOFT_SHARE = 0.8
 """Of the confidence for `full`: what `soft` asks for."""
 _FURTHEST = 100.0
 """Deviations, beyond which a distance counts no more."""
@@ -33,15 +33,17 @@ class Signs:
     """What is known before the answer pass of how far relevance can be trusted.
 
     `margin`: how far it falls behind the evidence, and `prominence`, how far its first sentence stands above
-    the others' mean, both in deviations of the others and as logarithms, the second less what the first of so
-    many normal numbers shows; `agreement`: the mean over the sources of 1/rank of that sentence; `evidence`:
-    logarithm of how many sentences seem evidence; `compressed`: the share of the sentences' tokens that are
-    behind the first K_s; `heads`, `lexical`, `embedding`: 1 where that source spoke.
+    the others' mean, both in deviations of the others and as logarithms, the second less what the first of
+    so many normal numbers shows; `agreement`: the mean over the sources of 1/rank of that sentence; `unity`:
+    the same of the heads among themselves, 1 without them; `evidence`: logarithm of how many sentences seem
+    evidence; `compressed`: the share of the sentences' tokens that are behind the first K_s; `heads`,
+    `lexical`, `embedding`: 1 where that source spoke.
     """
 
     margin: float
     prominence: float
     agreement: float
+    unity: float
     evidence: float
     compressed: float
     heads: float
@@ -70,6 +72,7 @@ class Signs:
             margin=math.log1p(_deviations(fall, spread)),
             prominence=math.log1p(_deviations(above, spread)) - math.log1p(_expected_first(len(z))),
             agreement=sum(float(1 / mean_ranks(reading.z)[order[0]]) for reading in readings) / len(readings),
+            unity=min(reading.unity for reading in readings),
             evidence=math.log(count),
             compressed=1 - kept,
             heads=float("heads" in spoke),
@@ -89,7 +92,7 @@ class Guard:
     evidence. `level`: the confidence that the default dial asks for.
     """
 
-    weights: tuple[float, float, float, float, float, float, float, float]
+    weights: tuple[float, ...]
     bias: float
     level: float
 
@@ -108,12 +111,12 @@ class Guard:
         asked = self.asks(dial)
         if confidence >= asked:
             return "full"
-        return "soft" if confidence >= _SOFT_SHARE * asked else "plain"
+        return "soft" if confidence >= SOFT_SHARE * asked else "plain"
 
 
 PACKAGE_GUARD = Guard(
-    weights=(2.0, 2.0, 2.0, -0.3, 0.0, 0.0, 0.0, 0.0),
-    bias=-4.0,
+    weights=(2.0, 2.0, 2.0, 2.0, -0.3, 0.0, 0.0, 0.0, 0.0),
+    bias=-6.0,
     level=0.5,
 )
 

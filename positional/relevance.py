@@ -44,6 +44,22 @@ def standardise(signals: torch.Tensor) -> torch.Tensor:
     return torch.where(differs, centred / spread, 0.0).mean(dim=1)
 
 
+def mean_ranks(z: torch.Tensor) -> torch.Tensor:
+    """Ranks from 1, float64 [sentences], the most relevant first; equal ones have their mean."""
+    _, of, counts = torch.unique(-z, return_inverse=True, return_counts=True)
+    last = counts.cumsum(0).double()
+    return (last - (counts.double() - 1) / 2)[of]
+
+
+def unity(signals: torch.Tensor, z: torch.Tensor) -> float:
+    """How far heads agree on the sentence that is first in z [sentences]: the mean of its 1/rank in each.
+
+    `signals` [sentences, heads].
+    """
+    first = int(z.argmax())
+    return sum(float(1 / mean_ranks(head)[first]) for head in signals.T) / signals.shape[1]
+
+
 def rank(relevance: torch.Tensor) -> torch.Tensor:
     """ρ(i), int64 [sentences]: 0 is the most relevant; ties keep document order."""
     order = torch.argsort(relevance, descending=True, stable=True)

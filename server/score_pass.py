@@ -13,7 +13,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from cache.extra_args import PROFILE, SCORE_TASK
 from cache.relevance_output import COLLECT_SECONDS, RELEVANCE, unpack
-from positional.relevance import standardise
+from positional.relevance import standardise, unity
 from positional.sources.contract import Asked, Reading, SourceName
 from server.memo import MemoKey, RelevanceMemo
 from server.preparation import Preparation
@@ -100,11 +100,12 @@ class Heads:
         table = carried_out.get(RELEVANCE)
         if table is None:
             raise ScorePassError(f"score pass of {inner.request_id} ended without relevance")
-        z = standardise(torch.tensor(unpack(table, len(self.preparation.spans))))
+        signals = torch.tensor(unpack(table, len(self.preparation.spans)))
+        z = standardise(signals)
         if not bool(torch.isfinite(z).all()):
             raise ScorePassError(f"score pass of {inner.request_id} read values that are not finite")
         cost = {"cached": output.num_cached_tokens or 0, "collect": carried_out[COLLECT_SECONDS]}
-        return Reading(self.name, z, time.perf_counter() - started, cost)
+        return Reading(self.name, z, time.perf_counter() - started, cost, unity(signals, z))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +128,13 @@ class RememberedHeads:
         key = memo_key(self.memo, self.heads.inner, carried)
         known = self.memo.get(key)
         if known is not None:
-            z = torch.frombuffer(bytearray(known), dtype=torch.float64)
-            return Reading(self.name, z, time.perf_counter() - started, {"memo": True})
+            values = torch.frombuffer(bytearray(known), dtype=torch.float64)
+            seconds = time.perf_counter() - started
+            return Reading(self.name, values[:-1], seconds, {"memo": True}, float(values[-1]))
         generation = self.memo.generation
         with self.trace.stage("score"):
             found = await self.heads.read(asked)
         self.place.release()
-        self.memo.put(key, found.z.numpy().tobytes(), generation)
+        values = torch.cat([found.z, torch.tensor([found.unity], dtype=torch.float64)])
+        self.memo.put(key, values.numpy().tobytes(), generation)
         return found

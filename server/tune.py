@@ -5,14 +5,15 @@ project's own tuning samples. No sample of calibration or evaluation is among th
 """
 
 import asyncio
+import importlib.util
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -26,13 +27,15 @@ from cache import head_profile
 from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning
 from cache.whole_file import check_writable
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
-from server import haystack, start_defaults, tune_held_out, tune_search
+from server import haystack, start_defaults, tune_guard, tune_held_out, tune_search
 from server.child import Server, running_server
+from server.embedder import PACKAGE
 from server.haystack import SamplesError
 from server.interruption import interruptible
 from server.likelihood import PROCESSOR, LikelihoodError
 from server.model_folder import ModelFolderError, model_folder
 from server.samples import KINDS
+from server.tune_clock import BAR, Clock
 from server.tune_held_out import HeldOut
 from server.tune_measure import SPLIT, Asked, Measure
 from server.tune_search import BlockGain, Objective, Search
@@ -41,42 +44,15 @@ LENGTHS = (500, 1000, 2000)
 ROOM = 512  # tokens of template, question, instruction and answer beside the context
 HELD_OUT_SHARE = 0.3
 """Of the time behind the server's start: what the comparison at the end may take."""
+GUARD_SHARE = 0.15
+"""Of the whole time: what the guard's calibration may take."""
 SHOWN = 10
 SOURCES = ("evidence", "heads")
 MODEL = "tuned"
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n}/{total} s {postfix}"
 
 
 class TuningError(Exception):
     """The model cannot be tuned; the message says why."""
-
-
-@dataclass(slots=True)
-class Clock:
-    """What is left of the time; a step is begun only where one as long as the longest so far fits.
-
-    `end` is in the time of `now`, in seconds.
-    """
-
-    end: float
-    now: Callable[[], float] = time.monotonic
-    longest: float = 0.0
-
-    @property
-    def left(self) -> float:
-        """Seconds until the end."""
-        return self.end - self.now()
-
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Around a step."""
-        started = self.now()
-        yield
-        self.longest = max(self.longest, self.now() - started)
-
-    def allows(self, steps: int, kept_back: float = 0.0) -> bool:
-        """Whether so many steps fit before the last `kept_back` seconds."""
-        return steps * self.longest < self.left - kept_back
 
 
 def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) -> int:
@@ -122,7 +98,7 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) 
 def tune(
     folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search
 ) -> tuple[HeldOut, HeadProfile]:
-    """Fills `search`, compares its best on held-out samples; the profile with the better defaults.
+    """Fills `search`, compares its best on held-out samples; the profile with the better of them and a guard.
 
     Ends within the minutes, the server's start included. Raises TuningError, SamplesError, LikelihoodError,
     httpx's errors and RuntimeError (the server does not start).
@@ -138,14 +114,19 @@ def tune(
                 lambda config, block: runner.run(server.serving(measure.gain(config, block))),
                 profile.defaults,
                 seed,
-                clock,
+                Clock(clock.end - GUARD_SHARE * 60 * minutes),
                 search,
+            )
+            guard = tune_guard.find(
+                lambda block: runner.run(
+                    server.serving(tune_guard.rankings(measure, held_out.chosen, block, embeds=_embeds()))
+                ),
+                clock,
             )
         finally:
             runner.run(client.aclose())
-    return held_out, tuned_profile(
-        profile, held_out, minutes, seed, lengths, len(measure.blocks) * len(KINDS)
-    )
+    tuned = tuned_profile(profile, held_out, minutes, seed, lengths, len(measure.blocks) * len(KINDS))
+    return held_out, replace(tuned, guard=guard)
 
 
 def tuned_profile(
@@ -204,6 +185,10 @@ def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, s
     return held_out
 
 
+def _embeds() -> bool:
+    return importlib.util.find_spec(PACKAGE) is not None
+
+
 @contextmanager
 def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> Iterator[Server]:
     """A server of the model that can force answers, for contexts of so many tokens.
@@ -220,6 +205,8 @@ def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> I
             "--logits-processors", PROCESSOR,
             "--max-model-len", str(longest + ROOM),
         ]  # fmt: skip
+        if _embeds():
+            arguments += ["--embedding-model", PACKAGE]
         if start_defaults.on_cpu() and "VLLM_CPU_KVCACHE_SPACE" not in os.environ:
             arguments += ["--kv-cache-memory-bytes", start_defaults.CPU_CACHE]
         with ExitStack() as stack:
@@ -293,6 +280,8 @@ def _print_result(held_out: HeldOut, profile: HeadProfile) -> None:
         f"The profile's defaults against plain: with gold evidence {_shown(tuning.gain_evidence)}, ", end=""
     )
     print(f"with heads {_shown(tuning.gain_heads)}.")
+    guard = "the package's: the time was too short" if profile.guard is None else f"{asdict(profile.guard)}"
+    print(f"Its guard: {guard}.")
 
 
 def _shown(gain: Gain) -> str:

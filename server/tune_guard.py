@@ -4,25 +4,31 @@ Samples of the tuning split are ranked by every source that the server has, and 
 them stand random rankings, alone and fused with the heads', which a guard has to tell from others.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from statistics import fmean
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from scipy import optimize, special, stats
+from tqdm import tqdm
 
-from positional.guard import SIGNS, Guard, Signs
+from positional.guard import SIGNS, SOFT_SHARE, Guard, Signs
 from positional.qgpm import QGPMConfig
-from positional.relevance import standardise
+from positional.relevance import standardise, unity
 from positional.sources.contract import Reading, SourceName
 from positional.sources.fusion import Choice, fuse
 from server.likelihood import Gold
 from server.samples import Sample
-from server.tune_measure import Asked, with_heads
+from server.tune_clock import BAR, Clock
+from server.tune_held_out import FIRST_BLOCK, MOST_BLOCKS
+from server.tune_measure import Asked, Measure, with_heads
 
 Sources = tuple[SourceName, ...]
+Numbers = npt.NDArray[np.float64]
 
 CHOICES: tuple[Sources, ...] = (("heads",), ("lexical",), ("heads", "lexical"))
 WITH_EMBEDDING: tuple[Sources, ...] = (
@@ -33,10 +39,12 @@ WITH_EMBEDDING: tuple[Sources, ...] = (
 )
 """What is calibrated where the server has embeddings."""
 
-NOISE = 4
-"""Random rankings of each kind for a sample."""
+FEWEST_BLOCKS = 3
+"""Fewer say too little."""
 _PENALTY = 0.001
 """On the squares of weights, in units of the mean log-likelihood."""
+_CHANCE = 0.05
+"""At most this share of random rankings may modulate."""
 _LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 _CONFIDENCE = 0.95
 
@@ -46,15 +54,45 @@ class Judged:
     """A ranking of one sample's sentences, its signs, and whether the first is evidence.
 
     `gain`: what full modulation by it adds to the answer's log-probability, in nats; None where nobody asked.
+    `by_chance`: whether nothing but chance ranked.
     """
 
     kind: str
     signs: Signs
     right: bool
     gain: float | None
+    by_chance: bool = False
 
 
-async def judged(
+def find(rankings: Callable[[int], list[Judged]], clock: Clock) -> Guard | None:
+    """The guard that the `rankings` of blocks calibrate before the clock's end; None where too few fit."""
+    judged: list[Judged] = []
+    blocks, total = 0, round(clock.left)
+    with tqdm(desc="guard", total=total, bar_format=BAR) as bar:
+        while clock.allows(1):
+            with clock.step():
+                judged += rankings(blocks)
+            blocks += 1
+            bar.set_postfix_str(f", {len(judged)} rankings", refresh=False)
+            bar.update(total - round(clock.left) - bar.n)
+    return calibrated(judged) if blocks >= FEWEST_BLOCKS else None
+
+
+async def rankings(measure: Measure, config: QGPMConfig, number: int, *, embeds: bool) -> list[Judged]:
+    """Of block `number`, from 0, of those that serve nothing else; raises LikelihoodError.
+
+    `embeds`: whether the server has embeddings.
+    """
+    choices = WITH_EMBEDDING if embeds else CHOICES
+    number += FIRST_BLOCK + MOST_BLOCKS
+    block = await measure.block(number)
+    draw = torch.Generator().manual_seed(number)
+    parts = zip(block.samples, block.golds, block.plain, strict=True)
+    found = await asyncio.gather(*(judge(measure.asked, *part, config, choices, draw) for part in parts))
+    return [ranking for one in found for ranking in one]
+
+
+async def judge(
     asked: Asked,
     one: Sample,
     golds: Sequence[Gold],
@@ -74,30 +112,31 @@ async def judged(
         if "guard" not in told:  # it tells no sentence from another, so nothing is modulated
             continue
         gain = await asked.logprob(one, golds, field) - plain
-        found.append(_judged(one, told["sentences"], Signs(**told["guard"]["signs"]), gain))
+        first = min(told["sentences"], key=lambda sentence: int(sentence["rank"]))
+        signs = Signs(**told["guard"]["signs"])
+        found.append(Judged(one.kind, signs, _holds_evidence(one, first), gain))
         if sources == ("heads",):
-            found.extend(_by_chance(one, told["sentences"], config, draw))
+            found += _by_chance(one, told["sentences"], signs.unity, config, draw)
     return found
 
 
-def calibrated(rankings: Sequence[Judged]) -> Guard:
-    """The guard of these rankings: a logistic regression on their signs, and the level that pays best.
+def calibrated(judged: Sequence[Judged]) -> Guard:
+    """The guard of these rankings: a logistic regression on their signs, and a level of confidence.
 
-    The level is the one of the highest mean gain among those that surely cost no kind of question; the higher
-    of equals, and the highest of all where every one costs.
+    The level is the lowest at which hardly any random ranking modulates and no kind of question surely loses;
+    the highest of all where there is none.
     """
-    signs = np.array([astuple(ranking.signs) for ranking in rankings])
-    right = np.array([ranking.right for ranking in rankings], dtype=float)
+    signs = np.array([astuple(ranking.signs) for ranking in judged])
+    right = np.array([ranking.right for ranking in judged], dtype=float)
     *weights, bias = (round(float(value), 3) for value in _regression(signs, right))
-    first, *others = weights
-    guard = Guard((first, *others), bias, 0.0)  # type: ignore[arg-type]
-    return Guard(guard.weights, bias, _level(guard, rankings))
+    guard = Guard(tuple(weights), bias, 0.0)
+    return Guard(guard.weights, bias, _level(guard, judged))
 
 
-def _regression(signs: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _regression(signs: Numbers, right: Numbers) -> Numbers:
     columns = np.column_stack([signs, np.ones(len(signs))])
 
-    def loss(weights: np.ndarray) -> float:
+    def loss(weights: Numbers) -> float:
         logits = columns @ weights
         likelihood = right * special.log_expit(logits) + (1 - right) * special.log_expit(-logits)
         return float(_PENALTY * (weights[:-1] ** 2).sum() - likelihood.mean())
@@ -105,22 +144,23 @@ def _regression(signs: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray(optimize.minimize(loss, np.zeros(len(SIGNS) + 1), method="BFGS").x)
 
 
-def _level(guard: Guard, rankings: Sequence[Judged]) -> float:
-    asked = [
-        (ranking.kind, guard.confidence(ranking.signs), ranking.gain)
-        for ranking in rankings
-        if ranking.gain is not None
-    ]
-    kinds = sorted({kind for kind, _, _ in asked})
-    best, most = _LEVELS[-1], 0.0
+def _level(guard: Guard, judged: Sequence[Judged]) -> float:
+    sure = [guard.confidence(ranking.signs) for ranking in judged]
+    chance = [value for value, ranking in zip(sure, judged, strict=True) if ranking.by_chance]
+    kinds = {ranking.kind for ranking in judged}
     for level in _LEVELS:
+        modulated = sum(value >= SOFT_SHARE * level for value in chance)
         gains = {
-            kind: [gain if sure >= level else 0.0 for of, sure, gain in asked if of == kind] for kind in kinds
+            kind: [
+                ranking.gain if value >= level else 0.0
+                for value, ranking in zip(sure, judged, strict=True)
+                if ranking.kind == kind and ranking.gain is not None
+            ]
+            for kind in kinds
         }
-        mean = fmean(fmean(gains[kind]) for kind in kinds)
-        if mean >= most and not any(_surely_below_0(gains[kind]) for kind in kinds):
-            best, most = level, mean
-    return best
+        if modulated <= _CHANCE * len(chance) and not any(map(_surely_below_0, gains.values())):
+            return level
+    return _LEVELS[-1]
 
 
 def _surely_below_0(gains: Sequence[float]) -> bool:
@@ -130,33 +170,33 @@ def _surely_below_0(gains: Sequence[float]) -> bool:
     return fmean(gains) + reach < 0
 
 
-def _judged(one: Sample, sentences: Sequence[Mapping[str, Any]], signs: Signs, gain: float | None) -> Judged:
-    return Judged(one.kind, signs, _first_is_evidence(one, sentences), gain)
-
-
 def _by_chance(
-    one: Sample, sentences: Sequence[Mapping[str, Any]], config: QGPMConfig, draw: torch.Generator
+    one: Sample,
+    sentences: Sequence[Mapping[str, Any]],
+    heads_unity: float,
+    config: QGPMConfig,
+    draw: torch.Generator,
 ) -> list[Judged]:
+    """Two heads that say nothing, embeddings that say nothing, and these beside the model's own heads."""
     z = torch.tensor([sentence["z"] for sentence in sentences], dtype=torch.float64)
     spans = [(sentence["start"], sentence["end"]) for sentence in sentences]
-    heads = Reading("heads", z, 0.0)
+    signals = torch.randn(len(z), 3, generator=draw, dtype=torch.float64)
+    silent = standardise(signals[:, :2])
+    noise = Reading("embedding", standardise(signals[:, 2:]), 0.0)
+    heads = Reading("heads", z, 0.0, unity=heads_unity)
     found = []
-    for name in ("heads", "embedding") * NOISE:
-        noise = Reading(name, standardise(torch.randn(len(z), 1, generator=draw)), 0.0)
-        groups = [[noise]] if name == "heads" else [[noise], [heads, noise]]
-        for readings in groups:
-            choice = Choice(tuple((reading.source, 1.0) for reading in readings))
-            fused = fuse(readings, choice)
-            signs = Signs.of(readings, fused, spans, config.k_sharp)
-            ranked = [
-                {**sentence, "rank": 0 if value == fused.max() else 1}
-                for sentence, value in zip(sentences, fused, strict=True)
-            ]
-            found.append(_judged(one, ranked, signs, None))
+    for readings in (
+        [Reading("heads", silent, 0.0, unity=unity(signals[:, :2], silent))],
+        [noise],
+        [heads, noise],
+    ):
+        fused = fuse(readings, Choice(tuple((reading.source, 1.0) for reading in readings)))
+        signs = Signs.of(readings, fused, spans, config.k_sharp)
+        right = _holds_evidence(one, sentences[int(fused.argmax())])
+        found.append(Judged(one.kind, signs, right, None, by_chance=heads not in readings))
     return found
 
 
-def _first_is_evidence(one: Sample, sentences: Sequence[Mapping[str, Any]]) -> bool:
-    first = next(sentence for sentence in sentences if sentence["rank"] == 0)
-    text = first["text"].strip()
+def _holds_evidence(one: Sample, sentence: Mapping[str, Any]) -> bool:
+    text = sentence["text"].strip()
     return any(passage in text or text in passage for passage in one.evidence)

@@ -72,7 +72,7 @@ class Measure:
 
         The heads' relevance is read from the server's memo but for the first time. Raises LikelihoodError.
         """
-        block = self.blocks[number] = self.blocks.get(number) or await self._block(number)
+        block = self.blocks[number] = self.blocks.get(number) or await self.block(number)
         # The long ones first, so that the short ones fill the end.
         order = sorted(range(len(KINDS)), key=lambda index: -block.samples[index].length)
         fields: tuple[Callable[[Sample], dict[str, Any]], ...] = (
@@ -93,7 +93,8 @@ class Measure:
         )
         return BlockGain(evidence, heads)
 
-    async def _block(self, number: int) -> Block:
+    async def block(self, number: int) -> Block:
+        """A block asked plainly; raises LikelihoodError."""
         samples = tuple(
             sample(
                 SPLIT,

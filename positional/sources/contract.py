@@ -22,13 +22,15 @@ class Reading:
     """What one source found.
 
     `z`: float64 [sentences], of mean 0 and deviation 1, or all 0 where the source tells no sentence from
-    another. `seconds` that it took; `cost`: what else it took, by name.
+    another. `seconds` that it took; `cost`: what else it took, by name. `unity`: how far the heads whose mean
+    it is agree on the first, 1 where there are none.
     """
 
     source: SourceName
     z: torch.Tensor
     seconds: float
     cost: Mapping[str, int | float | bool] = field(default_factory=dict)
+    unity: float = 1.0
 
 
 class SourceError(Exception):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from positional.relevance import standardise
+from positional.relevance import mean_ranks, standardise
 from positional.sources.contract import Reading, SourceName
 
 Fusion = Literal["sum", "rank"]
@@ -48,10 +48,3 @@ def fuse(readings: Sequence[Reading], choice: Choice) -> torch.Tensor:
         for reading in readings
     ]
     return standardise(torch.stack(parts).sum(dim=0)[:, None])
-
-
-def mean_ranks(z: torch.Tensor) -> torch.Tensor:
-    """Ranks from 1, float64 [sentences], the most relevant first; equal ones have their mean."""
-    _, of, counts = torch.unique(-z, return_inverse=True, return_counts=True)
-    last = counts.cumsum(0).double()
-    return (last - (counts.double() - 1) / 2)[of]

@@ -8,7 +8,8 @@ from cache.head_profile import HeadProfile
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import default_model, tune
 from server.command import main
-from server.tune import Clock, TuningError
+from server.tune import TuningError
+from server.tune_clock import Clock
 from server.tune_held_out import MOST_BLOCKS
 from server.tune_search import BlockGain, Search
 from tests.support import checkpoints
