@@ -18,15 +18,21 @@ _RULES: tuple[CacheRule, ...] = ("fixed", "grows", "end_point")
 _RELATIVE: tuple[Relative, ...] = ("exact", "phase", "no")
 
 
-def layer_contract(profile: Profile | None, learned: Learned | None, bias: Bias | None) -> dict[str, Any]:
-    """JSON for `ropeway plan`: what a cached key holds and for how long, with how many numbers for a bias."""
+def layer_contract(
+    profile: Profile | None, learned: Learned | None, bias: Bias | None, *, scaled: bool = False
+) -> dict[str, Any]:
+    """JSON for `ropeway plan`: what a cached key holds and for how long, with how many numbers for a bias.
+
+    `scaled`: a factor of each query's own position is on its scores, which are then not relative.
+    """
     rotation = _rotation(profile, learned)
+    relative: Relative = "no" if scaled else rotation.relative
     if bias is None:
-        return _told(rotation.cache_rule, rotation.relative, rotation.cached, 0)
+        return _told(rotation.cache_rule, relative, rotation.cached, 0)
     added = bias.contract
     return _told(
         max(rotation.cache_rule, added.cache_rule, key=_RULES.index),
-        max(rotation.relative, added.relative, key=_RELATIVE.index),
+        max(relative, added.relative, key=_RELATIVE.index),
         # A bias is added to whatever the rotation makes of the key.
         added.cached.replace("the key", rotation.cached, 1),
         added.extra_dimensions,

@@ -70,7 +70,9 @@ class Layer:
             "query_scale": None if self.query_scale is None else asdict(self.query_scale),
             "learned": self.learned,
             "bias": None if self.bias is None else self.bias.kind,
-            "cache": layer_contract(self.profile, self.learned, self.bias),
+            "cache": layer_contract(
+                self.profile, self.learned, self.bias, scaled=self.query_scale is not None
+            ),
         }
 
 
@@ -95,6 +97,15 @@ class LayerPlan:
         """Layers of the main profile, windowed ones too: those that follow a request's profile."""
         return tuple(layer for layer in self.layers if layer.profile and layer.profile == self.profile)
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells blocks apart (`cache.identity`): all tokens so far, and what of a request moves keys.
+
+        vLLM adds its own, such as an adapter and a salt.
+        """
+        moving = {"rope": self.mapped, "qgpm": self.modulated}
+        return ("tokens", *(field for field, layers in moving.items() if layers))
+
     def describe(self) -> dict[str, Any]:
         """JSON for `GET /v1/positional`; `inverse_frequencies` and numbers of every profile in use."""
         profiles = {_short(p): p.describe() for p in (layer.profile for layer in self.layers) if p}
@@ -102,6 +113,7 @@ class LayerPlan:
             "layers": [layer.describe() for layer in self.layers],
             "profile": None if self.profile is None else _short(self.profile),
             "profiles": profiles,
+            "identity": list(self.identity),
         }
 
 
@@ -241,7 +253,8 @@ def _check_motion(index: int, declared: Declaration, measured: Measured, toleran
         raise UnsupportedModelError(
             f"layer {index} turns by other than its weights say (by {measured.learned:.2g})"
         )
-    rotates = measured.motion > tolerance
+    # Weights may turn little, and what they turn by was compared just now.
+    rotates = measured.motion > (0.0 if declared.learned in ("spectrum", "plane") else tolerance)
     if rotates != declared.rotates:
         raise UnsupportedModelError(
             f"layer {index} {'rotates' if rotates else 'does not rotate'} its keys, and its config says that "

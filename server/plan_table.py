@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_LAYERS = ("layer", "span", "rotary", "rule", "bias", "map", "query scale", "cached key", "bytes/token")
+_LAYERS = (
+    *("layer", "span", "rotary", "rule", "bias", "map", "query scale"),
+    *("cached key", "relative", "bytes/token"),
+)
 _LENGTHS = ("tokens", "bytes a request", "without windows", "requests at once")
 _NOTHING = "-"
 
@@ -27,11 +30,18 @@ def table(plan: Mapping[str, Any]) -> str:
             "",
             *_columns([_LAYERS, *layers]),
             "",
+            f"a block is shared by requests of the same {_identity(plan['identity'])}",
             f"cache of {cache['bytes_total']:,} bytes; a request while it decodes:",
             "",
             *_columns([_LENGTHS, *lengths]),
         )
     )
+
+
+def _identity(names: Sequence[str]) -> str:
+    """What tells blocks apart, as a list in words."""
+    *first, last = ("tokens up to its end" if name == "tokens" else name for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _layer(layer: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -45,6 +55,7 @@ def _layer(layer: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) 
         layer["map"],
         _query_scale(layer["query_scale"]),
         _cached(layer["cache"]),
+        layer["cache"]["relative"],
         f"{layer['bytes_per_token']:,}",
     )
 

@@ -25,6 +25,11 @@ def test_a_rule_that_hangs_on_the_length_says_so_whatever_basis_it_turns_in() ->
     assert layer_contract(ROPE, "basis", None)["rule"] == "fixed"
 
 
+def test_scores_that_a_querys_position_scales_are_not_relative() -> None:
+    assert layer_contract(None, None, None, scaled=True)["relative"] == "no"
+    assert layer_contract(None, None, Bias(kind="forget"), scaled=True)["relative"] == "no"
+
+
 def test_a_learned_plane_is_cached_as_a_turned_key() -> None:
     told = layer_contract(None, "plane", None)
     assert (told["cached"], told["extra_dimensions"]) == ("the key, turned to its position", 0)

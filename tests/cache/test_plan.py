@@ -63,6 +63,13 @@ def test_only_layers_of_the_main_profile_follow_a_requests() -> None:
     assert LayerPlan(PLAN.layers, None).mapped == ()
 
 
+def test_blocks_are_told_apart_by_what_moves_some_layer() -> None:
+    assert PLAN.identity == ("tokens", "rope", "qgpm")
+    windowed = LayerPlan(PLAN.layers[:1], LOCAL)
+    assert windowed.identity == ("tokens", "rope")
+    assert LayerPlan(PLAN.layers[4:], None).identity == ("tokens",)
+
+
 def test_a_layer_knows_the_block_that_owns_its_rotary_module() -> None:
     assert PLAN.layers[1].owner == "model.layers.1.self_attn"
 
@@ -83,6 +90,8 @@ def test_a_plan_is_described_in_json() -> None:
     bases = [described["profiles"][layer["profile"]]["base"] for layer in layers[:4]]
     assert bases == [10_000.0, 1_000_000.0, 10_000.0, 1_000_000.0]
     assert layers[4]["profile"] is None
+    assert [layer["cache"]["relative"] for layer in layers] == ["exact"] * 4 + ["no"]
+    assert described["identity"] == ["tokens", "rope", "qgpm"]
 
 
 def test_a_global_rotary_layer_takes_the_map_of_its_half() -> None:
@@ -207,3 +216,12 @@ def test_a_learned_rotation_has_no_profile_and_must_be_what_its_weights_say() ->
         planned(learned, replace(turns, learned=0.2))
     with pytest.raises(UnsupportedModelError, match="layer 3 does not rotate its keys"):
         planned(learned, replace(turns, motion=0.0))
+
+
+def test_weights_may_turn_less_than_rounding_would_hide_of_a_rule() -> None:
+    slow = Measured(None, motion=1e-3, drift=0.0, factors=((0, 1.0),), residue=0.0, bare=True, learned=1e-6)
+    for learned in ("spectrum", "plane"):
+        declared = Declaration(None, paired=True, learned=learned)  # type: ignore[arg-type]
+        assert planned(declared, slow, dtype=torch.bfloat16).learned == learned
+    with pytest.raises(UnsupportedModelError, match="layer 3 does not rotate its keys"):
+        planned(Declaration(GLOBAL), replace(does(GLOBAL), motion=1e-3), dtype=torch.bfloat16)

@@ -96,14 +96,17 @@ def test_a_plan_is_a_table_where_no_json_is_wanted(tmp_path: Path) -> None:
     assert "1,024" in ended.stdout
 
 
-# By pattern: numbers behind a cached key by layer, and the width of all of the model's heads on the CPU.
-ENCODINGS: dict[str, tuple[list[int], int]] = {
-    "alibi": ([0, 0, 0, 0], 32),
-    "gated slopes": ([8, 4, 12, 8], 64),
-    "forget gates": ([3, 3, 3, 0], 64),
-    "learned bases": ([0, 0, 0, 0], 32),
-    "learned spectra": ([0, 0, 0, 0], 32),
-    "learned planes": ([0, 0, 0, 3], 64),
+PATH_INTEGRAL = {"rotary": "none", "window": None, "bias": {"kind": "path_integral"}}
+
+# By pattern: numbers behind a cached key by layer, the width of all of the model's heads on the CPU, and what
+# of a request tells blocks apart.
+ENCODINGS: dict[str, tuple[list[int], int, list[str]]] = {
+    "alibi": ([0, 0, 0, 0], 32, ["rope", "qgpm"]),
+    "gated slopes": ([8, 4, 12, 8], 64, ["rope"]),
+    "forget gates": ([3, 3, 3, 0], 64, ["rope", "qgpm"]),
+    "learned bases": ([0, 0, 0, 0], 32, ["rope", "qgpm"]),
+    "learned spectra": ([0, 0, 0, 0], 32, []),
+    "learned planes": ([0, 0, 0, 3], 64, []),
 }
 
 
@@ -112,8 +115,9 @@ ENCODINGS: dict[str, tuple[list[int], int]] = {
 def test_the_plan_of_an_encoding_tells_its_cache_rule_and_what_a_token_costs(
     pattern: str, tmp_path: Path
 ) -> None:
-    extra, width = ENCODINGS[pattern]
+    extra, width, moving = ENCODINGS[pattern]
     plan = told(make_hybrid(pattern, tmp_path))
+    assert plan["identity"] == ["tokens", *moving]
     layers = plan["layers"]
     assert [layer["cache"]["rule"] for layer in layers] == ["fixed"] * 4
     assert [layer["cache"]["extra_dimensions"] for layer in layers] == extra
@@ -121,6 +125,23 @@ def test_the_plan_of_an_encoding_tells_its_cache_rule_and_what_a_token_costs(
     phases = [16 if layer["bias"] == "forget" else 0 for layer in layers]
     assert [layer["bytes_per_token"] for layer in layers] == [2 * 2 * width * 4 + more for more in phases]
     assert plan["cache"]["bytes_per_token"] == sum(layer["bytes_per_token"] for layer in layers)
+
+
+@pytest.mark.long
+def test_made_up_weights_that_turn_little_are_planned_in_bf16(tmp_path: Path) -> None:
+    short = ("--dtype", "bfloat16", "--max-model-len", "1024")
+    layers = told(make_hybrid("learned planes", tmp_path), *short)["layers"]
+    assert [layer["learned"] for layer in layers] == ["plane"] * 4
+
+
+@pytest.mark.long
+def test_what_cannot_be_served_has_no_plan_and_the_reason_is_told(tmp_path: Path) -> None:
+    model = make_hybrid("all-NoPE", tmp_path, layers=[PATH_INTEGRAL] * 4)
+    ended = said(model)
+    assert ended.returncode == 2
+    assert "layers.0.bias.kind: cannot be served: each query weighs every step" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
 
 
 # By architecture: what a layer that is not global sees, which of four layers rotate, and how much of a head.
