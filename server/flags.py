@@ -59,6 +59,7 @@ _REFUSALS = (
     Refusal("--scheduler-cls", _given, "Ropeway sets the scheduler class itself"),
     Refusal("--speculative-config", _given, "speculative decoding is not tested under Ropeway"),
     Refusal("--kv-transfer-config", _given, "KV connectors bypass the key shadow"),
+    Refusal("--kv-offloading-size", _given, "offloaded blocks come back without the key shadow and phases"),
     Refusal("--kv-events-config", _given, "KV events do not carry Ropeway's block keys"),
     Refusal("--enable-dbo", bool, "microbatch overlap is not covered"),
     Refusal("--pipeline-parallel-size", _above_one, "pipeline parallelism is not covered"),
