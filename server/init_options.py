@@ -15,6 +15,7 @@ that is there, written in this architecture: its weights are linked, not copied,
 _SHAPE = (
     *("layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab", "max_positions"),
     *("base", "rotary_fraction", "qk_norm", "untie"),
+    *("attention_bias", "output_bias", "mlp_bias"),
 )
 
 
@@ -102,6 +103,12 @@ def _add_shape(shape: "argparse._ArgumentGroup") -> None:
     )
     shape.add_argument("--qk-norm", action="store_true", default=None, help="norm queries and keys by head")
     shape.add_argument("--untie", action="store_true", default=None, help="a head of its own for the logits")
+    for flag, what in (
+        ("--attention-bias", "the projections to queries, keys and values"),
+        ("--output-bias", "the projection of attention's output"),
+        ("--mlp-bias", "the MLP's projections"),
+    ):
+        shape.add_argument(flag, action="store_true", default=None, help=f"biases in {what}")
 
 
 def shape_of(parsed: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -120,6 +127,7 @@ def shape_of(parsed: Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
         "vocab_size": parsed.vocab or 32_000,
         "max_position_embeddings": parsed.max_positions or 32_768,
         "tie_word_embeddings": not parsed.untie,
+        **{name: bool(getattr(parsed, name)) for name in ("attention_bias", "output_bias", "mlp_bias")},
     }
     layer = {
         "rotary": "full" if parsed.rotary_fraction is None else "partial",

@@ -52,7 +52,8 @@ def test_every_option_of_the_shape_is_in_the_configuration(tmp_path: Path) -> No
     shape = ("--layers", 4, "--hidden", 64, "--intermediate", 80, "--heads", 4, "--kv-heads", 2)
     more = ("--head-dim", 32, "--vocab", 100, "--max-positions", 999, "--untie", "--qk-norm")
     layers = ("--pattern", "1:1", "--window", 8, "--base", 5e5, "--rotary-fraction", 0.25)
-    assert init("--out", out, *shape, *more, *layers, "--query-scale", 128, 0.2) == 0
+    biases = ("--attention-bias", "--output-bias", "--mlp-bias")
+    assert init("--out", out, *shape, *more, *biases, *layers, "--query-scale", 128, 0.2) == 0
     local = {"rotary": "partial", "rotary_fraction": 0.25, "base": 5e5, "window": 8, "qk_norm": True}
     scale = {"floor_scale": 128, "attn_scale": 0.2}
     assert architecture(out) == Architecture.read(
@@ -66,6 +67,9 @@ def test_every_option_of_the_shape_is_in_the_configuration(tmp_path: Path) -> No
             "vocab_size": 100,
             "max_position_embeddings": 999,
             "tie_word_embeddings": False,
+            "attention_bias": True,
+            "output_bias": True,
+            "mlp_bias": True,
             "layer_pattern": [
                 local,
                 {"rotary": "none", "window": None, "qk_norm": True, "query_scale": scale},
@@ -124,6 +128,7 @@ def test_layers_that_never_rotated_do_not_begin_to(tmp_path: Path) -> None:
         (["--pattern", "3:1", "--layers", 4, "--hidden", 64], "--window"),
         (["--pattern", "0:1", "--layers", 4, "--hidden", 64, "--window", 8], "--window"),
         (["--from", "FOLDER", "--heads", 4], "--heads"),
+        (["--from", "FOLDER", "--attention-bias"], "--attention-bias"),
         (["--from", "nowhere"], "--from nowhere"),
         (
             ["--pattern", "0:1", "--layers", 4, "--hidden", 64, "--heads", 3, "--kv-heads", 2],
