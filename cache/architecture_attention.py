@@ -47,12 +47,13 @@ def basis_of(layer: LayerConfig, architecture: Architecture, config: VllmConfig)
     if layer.basis is None:
         return None
     width = architecture.head_dim
+    gated = layer.bias is not None and layer.bias.kind == "gated_slope"
     return LearnedBasis(
         1 if layer.basis == "tied" else architecture.num_key_value_heads,
         width,
         layer.rotary_dim(width) // 2,
         _pairing(layer),
-        folds=not layer.qk_norm and config.quant_config is None and config.lora_config is None,
+        folds=not (layer.qk_norm or gated or config.quant_config or config.lora_config),
     )
 
 

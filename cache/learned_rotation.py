@@ -28,8 +28,9 @@ _ORTHONORMAL = 0.05
 class LearnedBasis(nn.Module):
     """Takes queries and keys into a learned basis: through the projections where that commutes, else here.
 
-    It does not commute with a norm of each head by unequal weights; and neither quantised projections nor
-    those that adapters add to can be multiplied once and for all.
+    It does not commute with a norm of each head by unequal weights, nor with gates, which read what stands
+    before it; and neither quantised projections nor those that adapters add to can be multiplied once and
+    for all.
     """
 
     ordered: torch.Tensor

@@ -10,6 +10,8 @@ from vllm.config import DeviceConfig, VllmConfig
 from vllm.forward_context import set_forward_context
 
 from cache import head_weights, logit_bias
+from cache.architecture_attention import basis_of
+from cache.architecture_config import LayerConfig
 from cache.bias_config import Bias
 from cache.learned_rotation import LearnedBasis, LearnedPlane, LearnedRotation, LearnedSpectrum
 from cache.logit_bias import ForgetBias, SlopeBias, own_slopes
@@ -77,6 +79,22 @@ def test_a_basis_that_is_none_is_refused_by_its_layers_name() -> None:
         ValueError, match=r"model.layers.3.self_attn.rotary_basis.weight is not an orthonormal"
     ):
         settled(made)
+
+
+@pytest.mark.parametrize(
+    ("more", "folds"),
+    [
+        ({}, True),
+        ({"bias": Bias(kind="forget")}, True),
+        ({"bias": Bias(kind="gated_slope", gates=("key",))}, False),
+        ({"qk_norm": True}, False),
+    ],
+)
+def test_a_basis_is_folded_where_nothing_reads_what_stands_before_it(more: Any, folds: bool) -> None:
+    layer = LayerConfig(rotary="full", window=None, base=10_000.0, basis="tied", **more)
+    made = basis_of(layer, ARCHITECTURE, SimpleNamespace(quant_config=None, lora_config=None))  # type: ignore[arg-type]
+    assert made is not None
+    assert made.folds == folds
 
 
 def rotations() -> list[LearnedRotation]:

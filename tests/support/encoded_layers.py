@@ -1,12 +1,14 @@
 """Learned rotations and logit biases of a layer, written plainly: nothing of it is the served model's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.nn.functional import linear, logsigmoid, softplus
 
 Weights = Mapping[str, torch.Tensor]
+Keeping = Callable[[torch.Tensor], torch.Tensor]
+"""What a cached key holds of a number: a position, a phase, a gate times a position."""
 
 
 def turned(
@@ -45,8 +47,14 @@ class LogitBias:
         states: torch.Tensor,
         query: torch.Tensor,
         key: torch.Tensor,
+        places: torch.Tensor,
+        keeping: Keeping,
     ) -> None:
-        """`states` [tokens, hidden]; `query` and `key` [tokens, heads, width] before they are turned."""
+        """`states` [tokens, hidden]; `query` and `key` [tokens, heads, width] before they are turned.
+
+        `places` [tokens]: where all of them stand.
+        """
+        self._own, self._kept, self._keeping = places.double(), keeping(places.double()), keeping
         self._heads = query.shape[1]
         self._bias: dict[str, Any] = layer.get("bias") or {"kind": "none"}
         self._phases = self._query_slopes = self._key_slopes = torch.zeros(1, 1, dtype=torch.float64)
@@ -62,21 +70,31 @@ class LogitBias:
                 slopes = slopes.repeat_interleave(self._heads // slopes.shape[1], dim=1)
                 setattr(self, f"_{side}_slopes", self._bias.get("frequency", 1.0) * slopes)
 
-    def rows(self, queries: torch.Tensor, places: torch.Tensor) -> torch.Tensor | None:
-        """Of some query rows; `places` [tokens] of all."""
-        behind = (places[None, :] - places[queries, None]).double()
+    def rows(self, queries: slice, keys: slice) -> torch.Tensor | None:
+        """Of some queries and keys."""
+        own = self._own[queries, None]
+        behind = self._kept[None, keys] - own
         match self._bias["kind"]:
             case "none":
                 return None
             case "alibi":
-                # This number of heads is a power of two.
-                own = [2.0 ** (-8 * (head + 1) / self._heads) for head in range(self._heads)]
-                slopes = torch.tensor(self._bias.get("slopes") or own, dtype=torch.float64)
+                slopes = torch.tensor(self._bias.get("slopes") or _slopes(self._heads), dtype=torch.float64)
                 return (slopes[:, None, None] * behind).float()
             case "forget":
-                return (self._phases[queries].T[:, :, None] - self._phases.T[:, None, :]).float()
-        asked = self._query_slopes.expand(len(places), -1)[queries].T[:, :, None]
-        return ((asked + self._key_slopes.T[:, None, :]) * behind).float()
+                return (
+                    self._phases[queries].T[:, :, None] - self._keeping(self._phases)[keys].T[:, None]
+                ).float()
+        asked = self._query_slopes.expand(len(self._own), -1)[queries].T[:, :, None]
+        gates = self._key_slopes.expand(len(self._own), -1)
+        products = self._keeping(gates * self._own[:, None])[keys].T[:, None] - own * gates[keys].T[:, None]
+        return (asked * behind + products).float()
+
+
+def _slopes(heads: int) -> list[float]:
+    """ALiBi's: of the nearest power of two below, then those halfway between them from the first on."""
+    power = 2 ** (heads.bit_length() - 1)
+    between = [2.0 ** (-8 * (head + 0.5) / power) for head in range(heads - power)]
+    return [2.0 ** (-8 * (head + 1) / power) for head in range(power)] + between
 
 
 def _in_plane(plane: torch.Tensor, vectors: torch.Tensor, places: torch.Tensor) -> torch.Tensor:

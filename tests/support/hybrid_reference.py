@@ -14,7 +14,7 @@ from positional.attention import Rotation, attend
 from positional.masks import visible
 from positional.phases import rotate
 from positional.profile import Profile
-from tests.support.encoded_layers import LogitBias, in_basis, turned
+from tests.support.encoded_layers import Keeping, LogitBias, in_basis, turned
 from tests.support.hybrids import layers_of
 from tests.support.reference import Map, Modulated, Span, heard_by
 
@@ -29,10 +29,11 @@ class HybridReference:
     """A checkpoint folder of `RopewayForCausalLM`, run in float32 on the CPU, one prompt at a time.
 
     It reads `config.json` and the weights by itself and shares no code with the served model but
-    `positional`.
+    `positional`. `keeping`: what a cached key holds of a number, all of it by default.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keeping: Keeping = lambda numbers: numbers) -> None:
+        self._keeping = keeping
         self._config: dict[str, Any] = json.loads((folder / "config.json").read_text())
         self.layers = layers_of(self._config)
         self._profiles = [_profile(layer, self._config) for layer in self.layers]
@@ -57,7 +58,7 @@ class HybridReference:
         self, prompt_ids: Sequence[int], forced_ids: Sequence[int], modulated: Modulated | None = None
     ) -> list[float]:
         """The log-probability of each forced token after the prompt and the forced tokens before it."""
-        logits = self.logits([*prompt_ids, *forced_ids[:-1]], modulated)[-len(forced_ids) :]
+        logits = self.logits([*prompt_ids, *forced_ids[:-1]], modulated, last=len(forced_ids))
         chosen = torch.tensor(forced_ids)[:, None]
         return [float(value) for value in logits.log_softmax(-1).gather(1, chosen)[:, 0]]
 
@@ -81,18 +82,21 @@ class HybridReference:
         modulated: Modulated | None = None,
         *,
         shift: int = 0,
+        last: int | None = None,
         rotated: Rotated | None = None,
     ) -> torch.Tensor:
         """Logits float32 [tokens, vocabulary] of a sequence whose first token stands at `shift`.
 
-        `rotated` takes the queries and keys of every layer that rotates.
+        Of its `last` tokens, or of all. `rotated` takes the queries and keys of every layer that rotates.
         """
         places = torch.arange(len(ids)) + shift
         states = self._weights["model.embed_tokens.weight"][torch.tensor(list(ids))]
         for index in range(len(self.layers)):
             name = f"model.layers.{index}"
+            # Nothing reads the other tokens of the last layer.
+            first = 0 if last is None or index + 1 < len(self.layers) else len(ids) - last
             normed = self._norm(f"{name}.input_layernorm", states)
-            states = states + self._attention(index, normed, places, modulated, rotated)
+            states = states[first:] + self._attention(index, normed, places, modulated, rotated, first)
             normed = self._norm(f"{name}.post_attention_layernorm", states)
             gated = silu(self._linear(f"{name}.mlp.gate_proj", normed))
             states = states + self._linear(
@@ -108,7 +112,9 @@ class HybridReference:
         places: torch.Tensor,
         modulated: Modulated | None,
         rotated: Rotated | None,
+        first: int,
     ) -> torch.Tensor:
+        """Of the tokens from `first` on."""
         layer, name = self.layers[index], f"model.layers.{index}.self_attn"
         query, key, value = (
             self._linear(f"{name}.{part}_proj", states).unflatten(-1, (-1, self._config["head_dim"]))
@@ -116,7 +122,7 @@ class HybridReference:
         )
         if layer.get("qk_norm"):
             query, key = self._norm(f"{name}.q_norm", query), self._norm(f"{name}.k_norm", key)
-        bias = LogitBias(layer, self._weights, name, states, query, key)
+        bias = LogitBias(layer, self._weights, name, states, query, key, places, self._keeping)
         if layer.get("basis"):
             query, key = (in_basis(self._weights, name, vectors) for vectors in (query, key))
         rotation = self._rotation(index, places, modulated)
@@ -126,19 +132,23 @@ class HybridReference:
             if rotated is not None:
                 rotated[index] = query.transpose(0, 1), key.transpose(0, 1)
         elif layer["rotary"] != "none":
-            query, key = (turned(layer, self._weights, name, vectors, places) for vectors in (query, key))
+            query = turned(layer, self._weights, name, query, places)
+            key = turned(layer, self._weights, name, key, self._keeping(places.double()))
         scale = _query_scale(layer, places)
-        read = [
-            attend(
+        read = []
+        for start in range(first, len(places), _ROWS):
+            rows = slice(start, min(start + _ROWS, len(places)))
+            # No query of these rows sees others.
+            seen = slice(0 if layer["window"] is None else max(0, start + 1 - layer["window"]), rows.stop)
+            answers = attend(
                 query[rows],
-                key,
-                value,
-                visible(places[rows], places, window=layer["window"]),
+                key[seen],
+                value[seen],
+                visible(places[rows], places[seen], window=layer["window"]),
                 query_scale=None if scale is None else scale[rows],
-                bias=bias.rows(rows, places),
-            ).to(value.dtype)
-            for rows in torch.arange(len(places)).split(_ROWS)
-        ]
+                bias=bias.rows(rows, seen),
+            )
+            read.append(answers.to(value.dtype))
         return self._linear(f"{name}.o_proj", torch.cat(read).flatten(1))
 
     def _rotation(self, index: int, places: torch.Tensor, modulated: Modulated | None) -> Rotation | None:
@@ -151,7 +161,7 @@ class HybridReference:
             return None
         layer = self.layers[index]
         if modulated is None or layer["window"] is not None or layer.get("bias"):
-            return Rotation.of(profile, places, places)
+            return Rotation.of(profile, places, self._keeping(places.double()))
         name: Map = "broad" if index < len(self.layers) // 2 else "sharp"
         moved = modulated.positions(name, len(places), profile.inverse_frequencies)
         return Rotation.of(profile, moved, moved)
