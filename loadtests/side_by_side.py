@@ -48,11 +48,6 @@ class Bench:
     shadow: Shadow | None = None
     coordinates: list[RequestCoordinates] = field(default_factory=list)
 
-    def expect(self) -> None:
-        """Tell the bar how much there is to do where every length fits the model's window."""
-        unasked = Asker(httpx.AsyncClient(), Workload(per_sentence=1.0))
-        self._expect(self._named(measurements(unasked, "", "", self.options.sizes)))
-
     def run_round(self, number: int) -> None:
         """Start both servers and measure them."""
         one = Round.numbered(number)
@@ -88,7 +83,7 @@ class Bench:
             self.shadow = self.shadow or await Shadow.read(client, ropeway)
             sizes = self.options.sizes.fitting(await window(client, stock))
             one.measurements = self._wanted(measurements(asker, stock, ropeway, sizes))
-            self._expect(one.measurements)
+            self.bar.total = steps(self.options, one.measurements)
             # More numbers than a round uses, and so many that the order alternates from round to round too.
             odd = sizes.pairs + 1 + sizes.pairs % 2
             await measure(one.measurements, number * odd, self._step)
@@ -100,26 +95,34 @@ class Bench:
             body = asker.workload.question(0, tokens, REUSE_TOKENS)
             self.coordinates.append(await RequestCoordinates.read(asker.client, url, body))
 
-    def _named(self, every: list[Measurement]) -> list[Measurement]:
-        return [measurement for measurement in every if self.options.only in measurement.name]
-
     def _wanted(self, every: list[Measurement]) -> list[Measurement]:
-        wanted = self._named(every)
+        wanted = named(every, self.options.only)
         if not wanted:
             names = ", ".join(measurement.name for measurement in every)
             raise RuntimeError(f"--only {self.options.only}: the measurements are {names}")
         return wanted
-
-    def _expect(self, of_a_round: Sequence[Measurement]) -> None:
-        """Tell the bar how much there is to do."""
-        steps = len(get_args(Side)) + sum(measurement.steps for measurement in of_a_round)
-        self.bar.total = self.options.rounds * steps
 
     def _step(self, name: str) -> None:
         """Show that the step before is done, and which one is next."""
         if self.bar.desc:
             self.bar.update()
         self.bar.set_description(f"round {len(self.rounds)} of {self.options.rounds}: {name}")
+
+
+def named(every: Sequence[Measurement], part: str) -> list[Measurement]:
+    """Those whose names hold a part."""
+    return [measurement for measurement in every if part in measurement.name]
+
+
+def steps(options: Options, of_a_round: Sequence[Measurement]) -> int:
+    """How much all rounds have to do: starts, warm-ups and pairs."""
+    return options.rounds * (len(get_args(Side)) + sum(measurement.steps for measurement in of_a_round))
+
+
+def expected_steps(options: Options) -> int:
+    """As many as there are where every length fits the model's window, which no server has told yet."""
+    unasked = Asker(httpx.AsyncClient(), Workload(per_sentence=1.0))
+    return steps(options, named(measurements(unasked, "", "", options.sizes), options.only))
 
 
 async def window(client: httpx.AsyncClient, url: str) -> int:
@@ -152,8 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, DefaultModelError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    bench = Bench(options, model, tqdm(unit="step"))
-    bench.expect()
+    bench = Bench(options, model, tqdm(total=expected_steps(options), unit="step"))
     status = 0
     try:
         try:
