@@ -237,9 +237,10 @@ def _starts(incumbent: QGPMConfig) -> list[QGPMConfig]:
     """What is measured before anything is drawn: the defaults so far, the paper's, and milder ones."""
     mild = replace(PACKAGE_DEFAULTS, score_low=0.6)
     far = replace(mild, anchor_ratio=0.02)
+    high = replace(mild, k_broad=13, k_sharp=2, t_sharp=2.5, stride_floor=0.85, anchor_ratio=0.75)
     few = replace(PACKAGE_DEFAULTS, k_broad=8, t_broad=6.0, k_sharp=1, t_sharp=0.2, score_low=0.75)
     faint = replace(PACKAGE_DEFAULTS, score_low=0.9)
-    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, mild, far, few, faint]))
+    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, mild, far, high, few, faint]))
 
 
 def _print(search: Search) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 MOST_MINUTES = 60
 DESCRIPTION = """\
-Searches the settings of QGPM that add most to the log-probability of answers, with gold evidence and with the
-heads of the model's head profile, on samples that come with the package, and writes them as the profile's
-defaults. The defaults stay unless others are better on samples that were held out. A server of the
-model runs meanwhile."""
+Searches the settings of QGPM that add most to the log-probability of answers with gold evidence, less what
+the heads of the model's head profile lose, on samples that come with the package, and writes them as the
+profile's defaults. The defaults stay unless others are better on samples that were held out. At the end it
+calibrates the guard. A server of the model runs meanwhile."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

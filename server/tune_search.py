@@ -50,8 +50,12 @@ class BlockGain:
 
     @property
     def total(self) -> float:
-        """What is searched for: both count alike."""
-        return (self.evidence + self.heads) / 2
+        """What is searched for: the gain with gold evidence, less what the heads lose.
+
+        What they gain does not count: where a ranking is right it is the evidence's, and where it is not the
+        guard stands between.
+        """
+        return self.evidence + min(self.heads, 0.0)
 
 
 Objective = Callable[[QGPMConfig, int], BlockGain]
