@@ -48,7 +48,7 @@ class Script:
 
     `refusal`: status, body and headers in place of a chat's answer; `failure`: the error in the midst of it;
     `sentences` of the score pass, the most relevant first; `key`: what requests of the API must bring.
-    `bodies`: the chats that were asked.
+    `bodies`: the chats that were asked. `answering`: how many answers come now, `most` at the most so far.
     """
 
     pieces: Sequence[str] = ("The", " answer", ".")
@@ -59,6 +59,8 @@ class Script:
     sentences: Sequence[str] = ("First sentence. ", "Second sentence.")
     key: str | None = None
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    most: int = 0
+    answering: int = 0
 
 
 @contextmanager
@@ -125,6 +127,16 @@ def _app(script: Script) -> FastAPI:
 
 
 async def _events(script: Script) -> AsyncIterator[str]:
+    script.answering += 1
+    script.most = max(script.most, script.answering)
+    try:
+        async for event in _answer(script):
+            yield event
+    finally:
+        script.answering -= 1
+
+
+async def _answer(script: Script) -> AsyncIterator[str]:
     yield _event({"id": "chat/1", "choices": [{"delta": {"role": "assistant", "content": ""}}]})
     await asyncio.sleep(script.first)
     for piece in script.pieces:

@@ -21,13 +21,15 @@ def test_both_answers_come_with_their_times(opened: Open) -> None:
     script = Script(pieces=("one", " two"), first=0.6, between=0.3)
     with scripted(script) as url:
         page = opened(url)
+        started = time.monotonic()
         compare(page, "First. Second.", "What?")
+        passed = time.monotonic() - started
         for section in ("#plain", "#qgpm"):
             expect(page.locator(f"{section} .text")).to_have_text("one two")
             times = page.locator(f"{section} .times").inner_text()
-            first, total = re.findall(r"([\d.]+) s", times)[:2]
-            assert float(first) == pytest.approx(0.6, abs=0.15)
-            assert float(total) == pytest.approx(1.2, abs=0.3)
+            first, total = map(float, re.findall(r"([\d.]+) s", times)[:2])
+            # A busy machine makes all of it longer, and nothing shorter.
+            assert 0.55 < first < total - 0.5 < passed - 0.5
         expect(page.locator("#qgpm .times")).to_contain_text("score pass 0.25 s")
     plain, qgpm = script.bodies
     assert (plain["qgpm"], qgpm["qgpm"]) == (False, {"question": "Question: What?"})
@@ -51,12 +53,14 @@ def test_a_text_streams_while_it_comes(opened: Open) -> None:
 
 
 def test_both_can_be_asked_at_once(opened: Open) -> None:
-    with scripted(Script(first=1.0)) as url:
+    script = Script(first=1.0)
+    with scripted(script) as url:
         page = opened(url)
-        page.get_by_label("at the same time").check()
-        started = time.monotonic()
         compare(page, "First. Second.", "What?")
-        assert time.monotonic() - started < 1.9
+        assert script.most == 1
+        page.get_by_label("at the same time").check()
+        compare(page, "First. Second.", "What?")
+        assert script.most == 2
 
 
 def test_texts_stay_texts(opened: Open) -> None:
