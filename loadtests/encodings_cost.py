@@ -2,15 +2,17 @@
 
 import argparse
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.utils.benchmark import Timer
 from tqdm import tqdm
 
+from cache.whole_file import check_writable
+from loadtests.cost_table import CostTable
 from loadtests.machine import machine
 from positional.encodings.rank_two import RankTwo
 from positional.encodings.subspaces import Subspaces
@@ -29,9 +31,10 @@ class Method:
     widest: float = math.inf
 
     def seconds(self, width: int, tokens: int, least_seconds: float) -> float:
-        """Seconds per token on one thread: the fastest block of runs, which others disturbed least."""
+        """Processor seconds per token on one thread, in the fastest block of runs."""
         turn, vectors = self.made(width, torch.arange(tokens)), torch.randn(tokens, width)
-        timer = Timer("turn(vectors)", globals={"turn": turn, "vectors": vectors}, num_threads=1)
+        given = {"turn": turn, "vectors": vectors}
+        timer = Timer("turn(vectors)", globals=given, num_threads=1, timer=time.process_time)
         return float(min(timer.blocked_autorange(min_run_time=least_seconds).times)) / tokens
 
 
@@ -70,7 +73,6 @@ def _in_basis(width: int, positions: torch.Tensor) -> Turn:
     return lambda vectors: grape.rotate(vectors, positions)
 
 
-TABLE_WIDTH = 120
 METHODS = (
     Method("RoPE, and folded planes", _rope),
     Method("rank two, closed form", _closed),
@@ -88,23 +90,22 @@ def growth(widths: Sequence[int], seconds: Sequence[float | None]) -> float | No
     return math.log(much / little) / math.log(wide / narrow)
 
 
-def table(widths: Sequence[int], tokens: int, least_seconds: float, rounds: int) -> Table:
+def table(widths: Sequence[int], tokens: int, least_seconds: float, rounds: int) -> CostTable:
     """Measure every method at every width; the last column is the power of the width by which it grows."""
-    shown = Table(title=f"Microseconds per token, {tokens} tokens of one head at once ({machine()})")
-    for name in ("width", *map(str, widths), "power"):
-        shown.add_column(name, justify="left" if name == "width" else "right", no_wrap=True)
     cells = [(method, width) for method in METHODS for width in widths if width <= method.widest]
     found = dict.fromkeys(cells, math.inf)
     # In rounds over all cells: a busy moment then costs no cell all of its runs.
     for cell in tqdm(cells * rounds):
         method, width = cell
         found[cell] = min(found[cell], method.seconds(width, tokens, least_seconds))
+    rows = []
     for method in METHODS:
         seconds = [found.get((method, width)) for width in widths]
         power = growth(widths, seconds)
         texts = ["–" if cost is None else f"{cost * 1e6:,.1f}" for cost in seconds]
-        shown.add_row(method.name, *texts, "–" if power is None else f"{power:.2f}")
-    return shown
+        rows.append((method.name, *texts, "–" if power is None else f"{power:.2f}"))
+    title = f"Processor time in µs per token, {tokens} tokens of one head at once ({machine()}, one thread)"
+    return CostTable(title, ("width", *map(str, widths), "power"), tuple(rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -115,9 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=0.1, help="least time for each cell and round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the table there, too")
     options = parser.parse_args(arguments)
+    if options.out is not None:
+        check_writable(options.out)
     torch.manual_seed(0)
-    Console(width=TABLE_WIDTH).print(table(options.widths, options.tokens, options.seconds, options.rounds))
+    measured = table(options.widths, options.tokens, options.seconds, options.rounds)
+    measured.show()
+    if options.out is not None:
+        measured.save(options.out)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
 """`python -m loadtests.path_cost`: what a path-integral bias costs a head beside its attention, by length."""
 
 import argparse
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch.utils.benchmark import Timer
 from tqdm import tqdm
 
+from cache.whole_file import check_writable
+from loadtests.cost_table import CostTable
 from loadtests.machine import machine
 from positional.encodings.path_integral import path_sums, turn
 
 Run = Callable[[], torch.Tensor]
 
-TABLE_WIDTH = 120
 WIDTH = 64
 """Numbers of a head's queries, keys and values."""
 PROBE_WIDTH = 8
@@ -30,8 +31,9 @@ class Work:
     made: Callable[[int, int], Run]
 
     def seconds(self, length: int, queries: int, least_seconds: float) -> float:
-        """Seconds on one thread: the fastest block of runs, which others disturbed least."""
-        timer = Timer("run()", globals={"run": self.made(length, queries)}, num_threads=1)
+        """Processor seconds on one thread, in the fastest block of runs."""
+        given = {"run": self.made(length, queries)}
+        timer = Timer("run()", globals=given, num_threads=1, timer=time.process_time)
         return float(min(timer.blocked_autorange(min_run_time=least_seconds).times))
 
 
@@ -59,23 +61,22 @@ WORKS = (
 )
 
 
-def table(lengths: Sequence[int], queries: Sequence[int], least_seconds: float, rounds: int) -> Table:
+def table(lengths: Sequence[int], queries: Sequence[int], least_seconds: float, rounds: int) -> CostTable:
     """Measure every work for so many `queries` at once over every length; the fastest round counts."""
-    shown = Table(title=f"Milliseconds of one head of one layer ({machine()})")
-    shown.add_column("queries", justify="right")
-    shown.add_column("work")
-    for length in lengths:
-        shown.add_column(f"{length:,} tokens", justify="right", no_wrap=True)
     cells = [(work, count, length) for count in queries for work in WORKS for length in lengths]
     found: dict[tuple[Work, int, int], float] = {}
     for cell in tqdm(cells * rounds):
         work, count, length = cell
         found[cell] = min(found.get(cell, float("inf")), work.seconds(length, count, least_seconds))
-    for count in queries:
-        for work in WORKS:
-            texts = [f"{found[work, count, length] * 1e3:,.2f}" for length in lengths]
-            shown.add_row(f"{count:,}", work.name, *texts)
-    return shown
+    rows = [
+        (work.name, f"{count:,}", *(f"{found[work, count, length] * 1e3:,.2f}" for length in lengths))
+        for count in queries
+        for work in WORKS
+    ]
+    head = ("work", "queries", *(f"{length:,} tokens" for length in lengths))
+    return CostTable(
+        f"Processor time in ms of one head of one layer ({machine()}, one thread)", head, tuple(rows)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -85,10 +86,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 512], help="at most the least length")
     parser.add_argument("--seconds", type=float, default=0.2, help="least time for each cell and round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the table there, too")
     options = parser.parse_args(arguments)
+    if options.out is not None:
+        check_writable(options.out)
     torch.manual_seed(0)
-    shown = table(options.lengths, options.queries, options.seconds, options.rounds)
-    Console(width=TABLE_WIDTH).print(shown)
+    measured = table(options.lengths, options.queries, options.seconds, options.rounds)
+    measured.show()
+    if options.out is not None:
+        measured.save(options.out)
 
 
 if __name__ == "__main__":

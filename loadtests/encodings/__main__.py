@@ -16,7 +16,8 @@ def main(arguments: Sequence[str]) -> int:
     """Writes, or with `--check` compares; 1 where the page is not up to date."""
     options = _parser().parse_args(arguments)
     place = Pages(options.docs, FOLDER, COMMAND)
-    return place.check(pages()) if options.check else place.write(pages())
+    made = pages(options.docs)
+    return place.check(made) if options.check else place.write(made)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,11 +1,14 @@
 """The page: a table of all encodings under the contract, then each family with its plots and numbers."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import get_args
 
+from loadtests.encodings.costs import costs
 from loadtests.encodings.curves import FAR, NEAR, Curve
 from loadtests.encodings.figures import FOLDER, alt, figure
 from loadtests.encodings.notes import NOTES
+from loadtests.encodings.served import served
 from loadtests.results import markdown
 from loadtests.results.drawing import Plot
 from positional.encodings.registry import HEAD, LATENT, Entry, Family, encodings
@@ -36,22 +39,27 @@ Every encoding there says by one contract (`positional.encodings.contract`) how 
 - **bytes** of one layer and token, where a key and a value of one head are {HEAD.key_width} numbers of
   {HEAD.element_size} bytes each, with what a key holds beyond its content. The decoupled one stands beside a
   latent of {LATENT.key_width} numbers, which all heads share; a state keeps nothing of a single token."""
-_READING = f"""The plots show the score of a query and a key that hold ones, divided by √{HEAD.key_width},
+_READING = f"""## Scores by distance
+
+The plots show the score of a query and a key that hold ones, divided by √{HEAD.key_width},
 over their distance, of a query at {FAR} and of one at {NEAR}. Where an encoding is exactly relative the two
 lines are one. The tables give the numbers of the query at {FAR}, and the most that the other's differ by."""
 
 
-def pages() -> Mapping[str, str]:
-    """Text by path from the folder of the documentation: the page first, then its plots."""
+def pages(docs: Path) -> Mapping[str, str]:
+    """Text by path from the folder of the documentation, `docs`: the page first, then its plots.
+
+    What was measured lies there. Raises ValueError where it cannot be read.
+    """
     families = _families()
     plots = (figure(family, TITLES[family], curves) for family, curves in families.items())
-    return {NAME: text(families), **{f"{FOLDER}/{one.name}": one.svg for one in plots}}
+    return {NAME: text(docs, families), **{f"{FOLDER}/{one.name}": one.svg for one in plots}}
 
 
-def text(families: Mapping[Family, Sequence[Curve]] | None = None) -> str:
+def text(docs: Path, families: Mapping[Family, Sequence[Curve]] | None = None) -> str:
     """The page alone, which draws nothing."""
     sections = (_section(family, curves) for family, curves in (families or _families()).items())
-    return "\n\n".join((_INTRODUCTION, _table(), _READING, *sections)) + "\n"
+    return "\n\n".join((_INTRODUCTION, _table(), served(), costs(docs), _READING, *sections)) + "\n"
 
 
 def _families() -> Mapping[Family, Sequence[Curve]]:

@@ -1,8 +1,11 @@
 """The table of what a turn costs: what it measures, and the power that it says."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
+from loadtests.cost_table import CostTable
 from loadtests.encodings_cost import METHODS, growth, main
 
 
@@ -29,3 +32,11 @@ def test_it_prints_every_method_and_leaves_out_what_takes_too_long(
     printed = " ".join(capsys.readouterr().out.split())
     for word in ("rank two", "RoPE", "basis", "4096", "–"):
         assert word in printed
+
+
+def test_it_keeps_its_table_where_that_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "cost.json"
+    main(["--widths", "8", "--tokens", "1", "--seconds", "0.001", "--rounds", "1", "--out", str(out)])
+    kept = CostTable.read(out)
+    assert kept is not None
+    assert len({len(kept.head), *map(len, kept.rows)}) == 1
