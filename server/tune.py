@@ -117,6 +117,8 @@ def tune(
                 Clock(clock.end - GUARD_SHARE * 60 * minutes),
                 search,
             )
+            samples = len(measure.blocks) * len(KINDS)
+            tuned = tuned_profile(profile, held_out, minutes, seed, lengths, samples)
             guard = tune_guard.find(
                 lambda block: runner.run(
                     server.serving(tune_guard.rankings(measure, held_out.chosen, block, embeds=_embeds()))
@@ -125,7 +127,6 @@ def tune(
             )
         finally:
             runner.run(client.aclose())
-    tuned = tuned_profile(profile, held_out, minutes, seed, lengths, len(measure.blocks) * len(KINDS))
     return held_out, replace(tuned, guard=guard)
 
 

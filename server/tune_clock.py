@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n}/{total} s {postfix}"
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n}/{total} s{postfix}"
 
 
 @dataclass(slots=True)

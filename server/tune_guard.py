@@ -73,7 +73,7 @@ def find(rankings: Callable[[int], list[Judged]], clock: Clock) -> Guard | None:
             with clock.step():
                 judged += rankings(blocks)
             blocks += 1
-            bar.set_postfix_str(f", {len(judged)} rankings", refresh=False)
+            bar.set_postfix_str(f"{len(judged)} rankings", refresh=False)
             bar.update(total - round(clock.left) - bar.n)
     return calibrated(judged) if blocks >= FEWEST_BLOCKS else None
 
