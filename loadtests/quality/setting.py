@@ -10,6 +10,7 @@ from typing import Any
 from cache.head_profile import HeadProfile, fingerprint
 from loadtests.machine import machine, versions
 from loadtests.quality.datasets import Dataset, files
+from loadtests.quality.methods import GUARDED
 from loadtests.quality.options import Options
 from loadtests.quality.source import digest
 
@@ -21,8 +22,8 @@ FOLDER = Path("measured")
 class Setting:
     """All that decides what is observed and on what, but for how much of it.
 
-    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `guard`: of it;
-    `samples`: of `source.digest`; `grid`: as `observations.Grid`.
+    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `guard`: of it,
+    where a method is guarded; `samples`: of `source.digest`; `grid`: as `observations.Grid`.
     """
 
     model: str
@@ -53,7 +54,7 @@ class Setting:
             fingerprint=fingerprint(folder),
             head_profile=heads.digest.hex(),
             defaults=asdict(heads.defaults),
-            guard=None if heads.guard is None else asdict(heads.guard),
+            guard=asdict(heads.guard) if heads.guard and GUARDED.keys() & grid["methods"].keys() else None,
             seed=options.seed,
             samples=digest(samples),
             dataset=None if options.dataset is None else identity(options.dataset),
