@@ -27,13 +27,13 @@ TAGS = (
         "The {thing} has the label {value}",
         "What is the number of the {kind}?",
         "The number of the {kind} is",
-        range(10_000, 100_000),
+        range(1_000_000, 4_000_000),
     ),
     Tag(
         "The {thing} was bought for {value}",
         "What is the worth of the {kind}?",
         "The worth of the {kind} is",
-        range(10_000, 100_000),
+        range(1_000_000, 4_000_000),
     ),
 )
 FAMILIES = (
@@ -41,25 +41,25 @@ FAMILIES = (
         "The parcel for {name} weighs {value} grams",
         "How many grams does the parcel for {name} weigh?",
         "How many grams do the parcels for {name} weigh?",
-        range(10_000, 100_000),
+        range(1_000_000, 4_000_000),
     ),
     Family(
         "The telephone of {name} has the extension {value}",
         "What is the telephone extension of {name}?",
         "What are the telephone extensions of {name}?",
-        range(10_000, 100_000),
+        range(1_000_000, 4_000_000),
     ),
     Family(
         "{name} keeps a savings book with the number {value}",
         "What number does the savings book of {name} have?",
         "What numbers do the savings books of {name} have?",
-        range(100_000, 1_000_000),
+        range(1_000_000, 4_000_000),
     ),
     Family(
         "{name} travels on the bus with the pass {value}",
         "With which pass does {name} travel on the bus?",
         "With which passes does {name} travel on the bus?",
-        range(100_000, 1_000_000),
+        range(1_000_000, 4_000_000),
     ),
     Family(
         "{name} painted a {value} on the wall of the hall",
