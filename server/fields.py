@@ -65,10 +65,10 @@ class QGPMFields:
 
     `asked`: the request itself said whether to use QGPM; otherwise `enabled` is the server's default.
     `evidence`: passages with their scores. `relevance`: the sources to ask, `fusion`: how several are made
-    one. `neighbours`: how many sentences on both sides of a relevant one are kept with it. `adaptive_k`:
-    whether K_s grows to what looks like evidence. `guard`: how sure relevance must be, from 0 to 1; None: as
-    the server's default. `overrides`: the settings of QGPMConfig that the request gave. `ablation`: the part
-    of QGPM that it leaves out.
+    one. `neighbours`: how many sentences on both sides of a relevant one are kept with it. `adaptive_k`: as
+    `adapts` takes it. `guard`: how sure relevance must be, from 0 to 1; None: as the server's default.
+    `overrides`: the settings of QGPMConfig that the request gave. `ablation`: the part of QGPM that it
+    leaves out.
     """
 
     enabled: bool
@@ -81,7 +81,7 @@ class QGPMFields:
     relevance: Weights | None = None
     fusion: Fusion | None = None
     neighbours: int = 0
-    adaptive_k: bool = False
+    adaptive_k: bool | None = None
     guard: float | None = None
 
     @classmethod
@@ -111,11 +111,20 @@ class QGPMFields:
             relevance=body.relevance,
             fusion=body.fusion,
             neighbours=body.neighbours or 0,
-            adaptive_k=bool(body.adaptive_k),
+            adaptive_k=body.adaptive_k,
             guard=body.guard,
         )
         parsed.config(defaults)
         return parsed
+
+    def adapts(self, choice: Choice, dial: float) -> bool:
+        """Whether K_s grows to what looks like evidence, where the sources of `choice` rank under a `dial`.
+
+        By itself not in the paper's method, nor where the caller told what counts or how much of it.
+        """
+        if self.adaptive_k is not None:
+            return self.adaptive_k
+        return dial > 0 and choice.sources != ("caller",) and "k_sharp" not in self.overrides
 
     def choice(self, default: Choice) -> Choice:
         """The sources to ask: the request's, else its evidence, else the server's `default`."""

@@ -62,7 +62,8 @@ class Abilities:
 class Preparation:
     """A prompt ready for its passes: `choice` says what its relevance is read from.
 
-    `evidence`: what the caller gave. `neighbours`, `adaptive_k`: as in QGPMFields. `guard` goes by `dial`.
+    `evidence`: what the caller gave. `neighbours`: as in QGPMFields. `adaptive_k`: whether K_s
+    grows. `guard` goes by `dial`.
     """
 
     prompt: TokenizedPrompt
@@ -195,6 +196,7 @@ def _prepare(
     if "heads" in choice.sources and len(sentences) > 1:
         limits.check_question(located.question_tokens)
     count = None if evidence is None else evidence.count
+    dial = abilities.dial if fields.guard is None else fields.guard
     return Preparation(
         prompt=text,
         located=located,
@@ -203,7 +205,7 @@ def _prepare(
         evidence=evidence,
         ablation=fields.ablation,
         neighbours=fields.neighbours,
-        adaptive_k=fields.adaptive_k,
+        adaptive_k=fields.adapts(choice, dial),
         guard=abilities.guard,
-        dial=abilities.dial if fields.guard is None else fields.guard,
+        dial=dial,
     )

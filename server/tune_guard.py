@@ -107,7 +107,7 @@ async def judge(
     """
     found: list[Judged] = []
     for sources in choices:
-        field = {**with_heads(config, one), "relevance": list(sources), "guard": 0}
+        field = {**with_heads(config, one), "relevance": list(sources), "guard": 0, "adaptive_k": True}
         told = await asked.relevance(one, field)
         if "guard" not in told:  # it tells no sentence from another, so nothing is modulated
             continue

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.child import Server
-from tests.http.servers import PASSAGE, complete, metric, post, record, relevance
+from tests.http.servers import DOCUMENT, PASSAGE, complete, metric, post, record, relevance
 from tests.http.test_sources import PROMPT, TOLD
 
 pytest_plugins = ("tests.http.fixtures",)
@@ -50,6 +50,18 @@ def test_evidence_that_the_caller_gave_is_not_doubted(server: Server) -> None:
     found = record(server, complete(server, PROMPT, qgpm={"evidence": [PASSAGE], "guard": 1}))
     assert found["mode"] == "evidence"
     assert (found["guard"]["decision"], found["guard"]["signs"]) == ("full", None)
+
+
+def test_as_many_sentences_are_kept_as_stand_out(server: Server) -> None:
+    told = " ".join(f"The keeper hid an iron key in place {number}." for number in range(7))
+    prompt = f"{DOCUMENT} {told}\n\nQuestion: Where did the keeper hide an iron key?"
+    kept = {}
+    for guard in (0, 0.5):
+        qgpm = {"relevance": "lexical", "guard": guard, "t_sharp": 0}
+        rows = relevance(server, prompt=prompt, qgpm=qgpm)["sentences"]
+        kept[guard] = [row["text"].strip() for row in rows if row["sharp"] == 1]
+    assert kept[0.5] == told.replace(". ", ".|").split("|")
+    assert len(kept[0]) < 7
 
 
 def test_the_score_pass_alone_tells_the_verdict_too(server: Server) -> None:

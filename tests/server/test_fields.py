@@ -5,7 +5,7 @@ import pytest
 from positional.qgpm import PACKAGE_DEFAULTS
 from positional.sources.fusion import Choice
 from server.fields import FieldError, QGPMFields
-from server.relevance_choice import HEADS, Weights
+from server.relevance_choice import CALLER, HEADS, Weights
 
 
 def parse(value: object) -> QGPMFields:
@@ -220,4 +220,21 @@ def test_neighbours_are_few(value: object) -> None:
 def test_what_shapes_the_maps_is_read() -> None:
     fields = parse({"neighbours": 2, "adaptive_k": True})
     assert (fields.neighbours, fields.adaptive_k) == (2, True)
-    assert (parse({}).neighbours, parse({}).adaptive_k) == (0, False)
+    assert (parse({}).neighbours, parse({}).adaptive_k) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "choice", "dial", "adapts"),
+    [
+        ({}, HEADS, 0.5, True),
+        ({}, HEADS, 0.0, False),  # the paper's method
+        ({"evidence": ["a"]}, CALLER, 0.5, False),
+        ({"k_sharp": 3}, HEADS, 0.5, False),
+        ({"k_sharp": 3, "adaptive_k": True}, HEADS, 0.0, True),
+        ({"adaptive_k": False}, HEADS, 0.5, False),
+    ],
+)
+def test_k_grows_by_itself_where_a_guard_is_on_and_nobody_told_it(
+    value: dict[str, Any], choice: Choice, dial: float, adapts: bool
+) -> None:
+    assert parse(value).adapts(choice, dial) is adapts
