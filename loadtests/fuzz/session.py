@@ -17,7 +17,7 @@ from server.child import Server
 
 NO_ANSWER = "no answer"
 _SECONDS = 120
-_TRIES = 20
+_TRIES = 100
 _STREAM_EVENTS = 100_000  # a stream is read to its end
 
 
