@@ -14,7 +14,7 @@ from positional.guard import (
     softened,
 )
 from positional.qgpm import PACKAGE_DEFAULTS, NothingToModulate
-from positional.relevance import standardise
+from positional.relevance import standardise, unity
 from positional.sources.contract import Reading, SourceName
 from positional.sources.fusion import Choice, fuse
 
@@ -34,7 +34,15 @@ def _signs(*readings: Reading) -> Signs:
 
 
 def _noise(seed: int, count: int = 80, source: SourceName = "heads") -> Reading:
-    return _reading(torch.randn(count, generator=torch.Generator().manual_seed(seed)), source)
+    """Of two heads, or of one list of vectors, that say nothing."""
+    signals = torch.randn(
+        count,
+        2 if source == "heads" else 1,
+        generator=torch.Generator().manual_seed(seed),
+        dtype=torch.float64,
+    )
+    z = standardise(signals)
+    return Reading(source, z, 0.0, unity=unity(signals, z))
 
 
 def _standing_out(seed: int, source: SourceName = "heads") -> Reading:
@@ -43,7 +51,7 @@ def _standing_out(seed: int, source: SourceName = "heads") -> Reading:
     return _reading(values, source)
 
 
-@pytest.mark.parametrize("sources", [("heads",), ("embedding",), ("heads", "lexical")])
+@pytest.mark.parametrize("sources", [("heads",), ("embedding",)])
 def test_random_relevance_is_answered_plainly_in_95_of_100_requests(sources: tuple[SourceName, ...]) -> None:
     decisions = []
     for seed in range(200):
