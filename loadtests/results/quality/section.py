@@ -11,6 +11,7 @@ from loadtests.results.quality import plots
 from loadtests.results.quality.ablations import ablated, ablations
 from loadtests.results.quality.coverage import every_cell, not_run
 from loadtests.results.quality.depths import depths
+from loadtests.results.quality.dial import dial, dial_plot
 from loadtests.results.quality.ranks import answered_plainly, ranks
 from loadtests.results.quality.sides import sides
 from loadtests.results.quality.summary import OURS, by_task, pooled, reading, verdict
@@ -46,6 +47,7 @@ def section(run: Run | None) -> Section:
         *(sides(cells.of(method)) for method in OURS if cells.of(method)),
         ranks(cells),
         answered_plainly(cells),
+        dial(cells),
         ablations(cells),
         depths(cells),
         "### Every cell",
@@ -71,5 +73,7 @@ def _plots(cells: Cells) -> Iterator[Plot]:
     for name, title, methods, shown in BY_LENGTH:
         if (drawn := plots.by_length(cells, methods, name, title, shown)) is not None:
             yield drawn
+    if (drawn := dial_plot(cells)) is not None:
+        yield drawn
     if rows := ablated(cells):
         yield plots.pooled("Ablations of QGPM with gold evidence", "ablations", rows)
