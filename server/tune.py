@@ -104,8 +104,11 @@ def tune(
     httpx's errors and RuntimeError (the server does not start).
     """
     clock = Clock(time.monotonic() + 60 * minutes)
-    lengths = _lengths(folder)
-    with asyncio.Runner() as runner, _served(folder, profile, max(lengths), clock) as server:
+    window = int(AutoConfig.from_pretrained(folder).get_text_config().max_position_embeddings)
+    lengths = _lengths(folder, window)
+    # Twice as much as is known to be needed: a tokenizer may make many tokens of a question.
+    seen = min(window, 2 * (max(lengths) + ROOM))
+    with asyncio.Runner() as runner, _served(folder, profile, seen, clock) as server:
         client = httpx.AsyncClient(timeout=None)
         asked = Asked(client, server.url, MODEL, AutoTokenizer.from_pretrained(folder))
         measure = Measure(asked, lengths, seed)
@@ -191,8 +194,8 @@ def _embeds() -> bool:
 
 
 @contextmanager
-def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> Iterator[Server]:
-    """A server of the model that can force answers, for contexts of so many tokens.
+def _served(folder: Path, profile: HeadProfile, seen: int, clock: Clock) -> Iterator[Server]:
+    """A server of the model that can force answers, and sees so many tokens.
 
     Raises TuningError where it is not ready before the clock's end, RuntimeError where it cannot start.
     """
@@ -204,7 +207,7 @@ def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> I
             "--served-model-name", MODEL,
             "--head-profile", str(heads),
             "--logits-processors", PROCESSOR,
-            "--max-model-len", str(longest + ROOM),
+            "--max-model-len", str(seen),
         ]  # fmt: skip
         if _embeds():
             arguments += ["--embedding-model", PACKAGE]
@@ -220,8 +223,7 @@ def _served(folder: Path, profile: HeadProfile, longest: int, clock: Clock) -> I
             yield server
 
 
-def _lengths(folder: Path) -> tuple[int, ...]:
-    window = int(AutoConfig.from_pretrained(folder).get_text_config().max_position_embeddings)
+def _lengths(folder: Path, window: int) -> tuple[int, ...]:
     fitting = tuple(length for length in LENGTHS if length + ROOM <= window)
     if not fitting:
         raise TuningError(f"{folder} has a window of {window} tokens, too short for any sample.")
