@@ -206,8 +206,7 @@ class RopewayEngine(InvalidatingEngine):
             place,
             self.embeddings,
         )
-        self.records.add(intent.response_id(inner.request_id), record, first=not intent.runs)
-        intent.runs.append(run)
+        self.records.add(intent.response_id(inner.request_id), record, first=intent.enter(run))
         return run
 
     async def _prepare_timed(

@@ -31,7 +31,7 @@ class Intent:
     None without a valid one. `arrival` in seconds since the epoch; `began` is that moment by the monotonic
     clock, since the other may jump. `numbered`: the endpoint numbers its
     prompts behind the response's id. `preparing` are the prompts' preparations, which run before any engine
-    work; `runs` their runs.
+    work; `runs` those of their runs that have not ended, by identity.
     """
 
     fields: QGPMFields
@@ -43,7 +43,8 @@ class Intent:
     arrival: float = field(default_factory=time.time)
     began: float = field(default_factory=time.monotonic)
     preparing: list[asyncio.Task[Any]] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
+    runs: dict[int, Run] = field(default_factory=dict)
+    _begun: bool = field(default=False)
 
     def response_id(self, request_id: str) -> str:
         """The id of the OpenAI response that a prompt's request belongs to."""
@@ -53,9 +54,19 @@ class Intent:
         """Wait for every prompt of the body; raises the first error, so that a bad prompt costs no other."""
         await asyncio.gather(*self.preparing)
 
+    def enter(self, run: Run) -> bool:
+        """Know a run until it ends; whether it is the request's first."""
+        first, self._begun = not self._begun, True
+        self.runs[id(run)] = run
+        return first
+
+    def leave(self, run: Run) -> None:
+        """Forget a run: each knows the other, and would wait with all texts for a full garbage collection."""
+        self.runs.pop(id(run), None)
+
     def abandon(self, outcome: Outcome) -> None:
         """Give up what has not started."""
-        for run in self.runs:
+        for run in list(self.runs.values()):
             run.abandon(outcome)
 
 

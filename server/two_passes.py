@@ -178,6 +178,7 @@ class PromptRun:
             return
         self.place.release()
         self.profiles.leave(self.running)
+        self.intent.leave(self)
         self.record.outcome = outcome
         self.record.seconds["total"] = self.record.since_arrival()
         self.metrics.observe(self.record)
