@@ -25,7 +25,7 @@ pytest_plugins = ("tests.http.fixtures",)
 
 FIELDS = {
     *("mode", "sentences", "protected_prefix", "top", "seconds", "relevance", "memo"),
-    *("profile", "rebuilt", "tokens", "outcome"),
+    *("guard", "profile", "rebuilt", "tokens", "outcome"),
 }
 
 
