@@ -89,12 +89,19 @@ class Guard:
     """A calibrated judge of relevance.
 
     `weights`, one for each of Signs, and `bias`: of a logistic regression of whether the first sentence is
-    evidence. `level`: the confidence that the default dial asks for.
+    evidence. `level`: the confidence that the default dial asks for. Raises ValueError for another number of
+    weights, and for a level outside 0 to SURE.
     """
 
     weights: tuple[float, ...]
     bias: float
     level: float
+
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(SIGNS):
+            raise ValueError(f"weights must be {len(SIGNS)}, of {', '.join(SIGNS)}, not {len(self.weights)}")
+        if not 0 <= self.level <= SURE:
+            raise ValueError(f"level must lie in [0, {SURE}] (got {self.level!r})")
 
     def confidence(self, signs: Signs) -> float:
         """The chance that the first sentence is evidence, in (0, 1)."""

@@ -130,7 +130,7 @@ def tune(
             )
         finally:
             runner.run(client.aclose())
-    return held_out, replace(tuned, guard=guard)
+    return held_out, tuned if guard is None else replace(tuned, guard=guard)
 
 
 def tuned_profile(
@@ -284,8 +284,7 @@ def _print_result(held_out: HeldOut, profile: HeadProfile) -> None:
         f"The profile's defaults against plain: with gold evidence {_shown(tuning.gain_evidence)}, ", end=""
     )
     print(f"with heads {_shown(tuning.gain_heads)}.")
-    guard = "the package's: the time was too short" if profile.guard is None else f"{asdict(profile.guard)}"
-    print(f"Its guard: {guard}.")
+    print(f"Its guard: {'that of the package' if profile.guard is None else asdict(profile.guard)}.")
 
 
 def _shown(gain: Gain) -> str:

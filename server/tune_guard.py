@@ -86,9 +86,14 @@ async def rankings(measure: Measure, config: QGPMConfig, number: int, *, embeds:
     choices = WITH_EMBEDDING if embeds else CHOICES
     number += FIRST_BLOCK + MOST_BLOCKS
     block = await measure.block(number)
-    draw = torch.Generator().manual_seed(number)
-    parts = zip(block.samples, block.golds, block.plain, strict=True)
-    found = await asyncio.gather(*(judge(measure.asked, *part, config, choices, draw) for part in parts))
+    # Each sample draws by itself: they are answered in any order.
+    draws = [
+        torch.Generator().manual_seed(number * len(block.samples) + at) for at in range(len(block.samples))
+    ]
+    parts = zip(block.samples, block.golds, block.plain, draws, strict=True)
+    found = await asyncio.gather(
+        *(judge(measure.asked, one, golds, plain, config, choices, draw) for one, golds, plain, draw in parts)
+    )
     return [ranking for one in found for ranking in one]
 
 

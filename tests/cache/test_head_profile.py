@@ -7,6 +7,7 @@ import pytest
 
 from cache import head_profile
 from cache.head_profile import HeadProfileError
+from positional.guard import SIGNS
 from server import default_model
 
 VALID: dict[str, Any] = {
@@ -112,6 +113,9 @@ def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_p
         ({"defaults": {**VALID["defaults"], "t_broad": "warm"}}, "defaults.t_broad"),
         ({"defaults": {**VALID["defaults"], "stride_floor": 0}}, "defaults.stride_floor"),
         ({"calibration": {**VALID["calibration"], "samples": 0}}, "calibration.samples"),
+        ({"guard": {"weights": [1.0], "bias": 0.0, "level": 0.5}}, "guard"),
+        ({"guard": {"weights": [0.0] * len(SIGNS), "bias": 0.0, "level": 1.5}}, "guard"),
+        ({"guard": {"weights": [0.0] * len(SIGNS), "bias": 0.0}}, "guard.level"),
         ({"tuning": {**TUNING, "held_out": 0}}, "tuning.held_out"),
         ({"tuning": {**TUNING, "lengths": []}}, "tuning.lengths"),
         ({"tuning": {**TUNING, "changed": 1}}, "tuning.changed"),
