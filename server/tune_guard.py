@@ -7,13 +7,12 @@ them stand random rankings, alone and fused with the heads', which a guard has t
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import optimize, special, stats
+from scipy import optimize, special
 from tqdm import tqdm
 
 from positional.guard import SIGNS, SOFT_SHARE, Guard, Signs
@@ -24,7 +23,7 @@ from positional.sources.fusion import Choice, fuse
 from server.likelihood import Gold
 from server.samples import Sample
 from server.tune_clock import BAR, Clock
-from server.tune_held_out import FIRST_BLOCK, MOST_BLOCKS
+from server.tune_held_out import FIRST_BLOCK, MOST_BLOCKS, bounds
 from server.tune_measure import Asked, Measure, with_heads
 
 Sources = tuple[SourceName, ...]
@@ -46,7 +45,6 @@ _PENALTY = 0.001
 _CHANCE = 0.05
 """At most this share of random rankings may modulate."""
 _LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +167,7 @@ def _level(guard: Guard, judged: Sequence[Judged]) -> float:
 
 
 def _surely_below_0(gains: Sequence[float]) -> bool:
-    if len(gains) < 2:
-        return False
-    reach = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(gains) - 1)) * float(stats.sem(gains))
-    return fmean(gains) + reach < 0
+    return len(gains) > 1 and bounds(gains)[2] < 0
 
 
 def _by_chance(

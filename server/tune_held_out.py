@@ -6,6 +6,7 @@ not measured for this model either.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal
 
 from scipy import stats
@@ -72,7 +73,11 @@ def interval(values: Sequence[float]) -> Gain | None:
     """The mean and Student's interval of blocks' means; None for fewer than `FEWEST_BLOCKS`."""
     if len(values) < FEWEST_BLOCKS:
         return None
-    mean = sum(values) / len(values)
-    error = float(stats.sem(values))
-    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
-    return Gain(*(round(value, 3) for value in (mean, mean - reach, mean + reach)))
+    return Gain(*(round(value, 3) for value in bounds(values)))
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float, float]:
+    """The mean of at least two values, and the low and high end of Student's interval."""
+    mean = fmean(values)
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * float(stats.sem(values))
+    return mean, mean - reach, mean + reach
