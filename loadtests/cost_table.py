@@ -30,6 +30,12 @@ class CostTable:
         """Write JSON. Raises OSError."""
         whole_file.write(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
+    def tell(self, out: Path | None) -> None:
+        """Print it, and save it where a file is named."""
+        self.show()
+        if out is not None:
+            self.save(out)
+
     def show(self) -> None:
         """Print it."""
         shown = Table(title=self.title)

@@ -121,10 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.out is not None:
         check_writable(options.out)
     torch.manual_seed(0)
-    measured = table(options.widths, options.tokens, options.seconds, options.rounds)
-    measured.show()
-    if options.out is not None:
-        measured.save(options.out)
+    table(options.widths, options.tokens, options.seconds, options.rounds).tell(options.out)
 
 
 if __name__ == "__main__":
