@@ -39,6 +39,7 @@ def evidence_relevance(
 ) -> EvidenceRelevance:
     """Ranks the sentences that hold a passage by score, highest first, then by place; the others behind them.
 
+    Of these the last comes first: however many sentences K keeps, none before the evidence is compressed.
     Every occurrence in the context counts, and of a sentence's passages the one with the highest score. z
     falls with the rank in equal steps, with mean 0 and standard deviation 1. Raises LocateError, naming
     `evidence[i]`, for a passage that no part of the context holds, and for one that occurs too often. The
@@ -63,7 +64,7 @@ def evidence_relevance(
         for sentence in touched:
             scores[sentence] = max(scores.get(sentence, float("-inf")), value)
     count = len(located.sentences)
-    others = [index for index in range(count) if index not in scores]
+    others = [index for index in reversed(range(count)) if index not in scores]
     order = [*sorted(scores, key=lambda index: (-scores[index], index)), *others]
     z = [0.0] * count
     spread = ((count * count - 1) / 12) ** 0.5 or 1.0  # of the ranks 0 .. count - 1

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
+from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig, build_modulation
 from server.evidence import evidence_overrides, evidence_relevance
 from server.locate import Located, LocateError, Source, locate
 from server.offsets import TokenizedPrompt
@@ -20,35 +20,51 @@ def located_of(text: str) -> tuple[TokenizedPrompt, Located]:
     return prompt, locate(prompt, Source(), None, None, 1)
 
 
-def order(text: str, *passages: tuple[str, float | None]) -> tuple[list[int], int]:
-    """Sentences by falling relevance, and how many are evidence."""
+def ranked(text: str, *passages: tuple[str, float | None]) -> tuple[list[int], list[int]]:
+    """Sentences by falling relevance: the evidence, and the others."""
     relevance = evidence_relevance(*located_of(text), passages)
-    return sorted(range(len(relevance.z)), key=lambda index: -relevance.z[index]), relevance.count
+    order = sorted(range(len(relevance.z)), key=lambda index: -relevance.z[index])
+    return order[: relevance.count], order[relevance.count :]
 
 
-def test_evidence_ranks_before_all_others_in_document_order() -> None:
-    assert order(DOCUMENT, ("Carl paints.", None), ("sold the", None)) == ([1, 2, 0, 3, 4], 2)
+def evidence(text: str, *passages: tuple[str, float | None]) -> list[int]:
+    """Sentences that are evidence, by falling relevance."""
+    return ranked(text, *passages)[0]
+
+
+def test_evidence_ranks_before_all_others_of_which_the_last_comes_first() -> None:
+    assert ranked(DOCUMENT, ("Carl paints.", None), ("sold the", None)) == ([1, 2], [4, 3, 0])
+
+
+@pytest.mark.parametrize("k_sharp", [1, 2, 3])
+def test_no_sentence_before_the_evidence_is_compressed_whatever_k_is(k_sharp: int) -> None:
+    prompt, located = located_of(DOCUMENT)
+    config = QGPMConfig(4, 0.0, k_sharp, 0.0, 0.3, 0.1, 0.1, 0.5)
+    z = evidence_relevance(prompt, located, [("Carl paints.", None)]).z
+    spans = [(sentence.start, sentence.end) for sentence in located.sentences]
+    modulation, _ = build_modulation(z, spans, located.num_tokens, config)
+    assert modulation.standard_until >= spans[2][1]
 
 
 def test_evidence_is_ordered_by_score_then_by_place() -> None:
-    assert order(DOCUMENT, ("Dora", 0.2), ("Carl", 0.9), ("Ben", 0.2)) == ([2, 1, 4, 0, 3], 3)
+    assert evidence(DOCUMENT, ("Dora", 0.2), ("Carl", 0.9), ("Ben", 0.2)) == [2, 1, 4]
 
 
 def test_a_passage_without_a_score_counts_as_one() -> None:
-    assert order(DOCUMENT, ("Dora", None), ("Carl", 0.9), ("Ben", 1.1)) == ([1, 4, 2, 0, 3], 3)
+    assert evidence(DOCUMENT, ("Dora", None), ("Carl", 0.9), ("Ben", 1.1)) == [1, 4, 2]
 
 
 def test_negative_scores_are_evidence_too() -> None:
-    assert order(DOCUMENT, ("Dora", -3.0), ("Carl", -4.0)) == ([4, 2, 0, 1, 3], 2)
+    assert evidence(DOCUMENT, ("Dora", -3.0), ("Carl", -4.0)) == [4, 2]
 
 
 def test_every_occurrence_counts() -> None:
-    assert order(DOCUMENT, ("Anna lives", None)) == ([0, 3, 1, 2, 4], 2)
+    assert evidence(DOCUMENT, ("Anna lives", None)) == [0, 3]
 
 
 def test_overlapping_occurrences_count() -> None:
-    assert order("No. Yes! Yes! Yes! Go.", ("Yes! Yes!", None)) == ([1, 2, 3, 0, 4], 3)
-    assert order("Hm! aab! aab! abb! aab! aab! Go.", ("aab! aab!", None)) == ([1, 2, 4, 5, 0, 3, 6], 4)
+    assert evidence("No. Yes! Yes! Yes! Go.", ("Yes! Yes!", None)) == [1, 2, 3]
+    assert evidence("Hm! aab! aab! abb! aab! aab! Go.", ("aab! aab!", None)) == [1, 2, 4, 5]
 
 
 @given(st.lists(st.sampled_from(["a! ", "aa! ", "b! ", "aba! "]), min_size=1), st.data())
@@ -71,16 +87,16 @@ def test_the_sentences_touched_are_those_of_a_plain_search(parts: list[str], dat
 
 
 def test_all_sentences_touched_are_evidence() -> None:
-    assert order(DOCUMENT, ("boat. Carl paints. Anna", None)) == ([1, 2, 3, 0, 4], 3)
+    assert evidence(DOCUMENT, ("boat. Carl paints. Anna", None)) == [1, 2, 3]
 
 
 def test_white_space_around_a_passage_touches_no_sentence() -> None:
-    assert order(DOCUMENT, (" Carl paints. ", None)) == ([2, 0, 1, 3, 4], 1)
-    assert order(DOCUMENT, ("\n Carl paints.\n\n", None)) == ([2, 0, 1, 3, 4], 1)
+    assert evidence(DOCUMENT, (" Carl paints. ", None)) == [2]
+    assert evidence(DOCUMENT, ("\n Carl paints.\n\n", None)) == [2]
 
 
 def test_a_sentence_takes_its_highest_score() -> None:
-    assert order(DOCUMENT, ("Carl paints", 0.5), ("Ben", 0.4), ("Carl", 0.1)) == ([2, 1, 0, 3, 4], 2)
+    assert evidence(DOCUMENT, ("Carl paints", 0.5), ("Ben", 0.4), ("Carl", 0.1)) == [2, 1]
 
 
 def test_no_two_sentences_are_alike_even_if_all_are_evidence() -> None:
@@ -95,7 +111,7 @@ def test_no_two_sentences_are_alike_even_if_all_are_evidence() -> None:
 @pytest.mark.parametrize("passage", ["Erik swims.", "Who?", "Dora waits.\n\nWho?"])
 def test_a_passage_outside_the_context_is_named(passage: str) -> None:
     with pytest.raises(LocateError) as caught:
-        order(DOCUMENT, ("Carl", None), (passage, 0.5))
+        ranked(DOCUMENT, ("Carl", None), (passage, 0.5))
     assert caught.value.field == "evidence[1]"
     assert caught.value.parameter == "qgpm.evidence[1]"
     assert caught.value.value == passage
@@ -103,7 +119,7 @@ def test_a_passage_outside_the_context_is_named(passage: str) -> None:
 
 def test_an_empty_context_holds_no_evidence() -> None:
     with pytest.raises(LocateError):
-        order("", ("Carl", None))
+        ranked("", ("Carl", None))
 
 
 def test_one_sentence_can_be_evidence() -> None:
