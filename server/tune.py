@@ -42,8 +42,9 @@ from server.tune_search import BlockGain, Objective, Search
 
 LENGTHS = (500, 1000, 2000)
 ROOM = 512  # tokens of template, question, instruction and answer beside the context
-HELD_OUT_SHARE = 0.3
-"""Of the time behind the server's start: what the comparison at the end may take."""
+RACE_SHARE = 0.35
+HELD_OUT_SHARE = 0.2
+"""Of the time behind the server's start: what the race and the comparison at the end may take."""
 GUARD_SHARE = 0.15
 """Of the whole time: what the guard's calibration may take."""
 SHOWN = 10
@@ -169,7 +170,7 @@ def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, s
 
     Raises TuningError where there is no time for a single block.
     """
-    kept_back = HELD_OUT_SHARE * clock.left
+    race, held_back = RACE_SHARE * clock.left, HELD_OUT_SHARE * clock.left
     total = round(clock.left)
     with tqdm(desc="tuning", total=total, bar_format=BAR) as bar:
 
@@ -180,7 +181,8 @@ def find(objective: Objective, incumbent: QGPMConfig, seed: int, clock: Clock, s
             bar.update(total - round(clock.left) - bar.n)
             return gain
 
-        tune_search.run(search, timed, _starts(incumbent), seed, lambda: clock.allows(1, kept_back))
+        tune_search.run(search, timed, _starts(incumbent), seed, lambda: clock.allows(1, race + held_back))
+        tune_search.race(search, timed, lambda gains: clock.allows(gains, held_back))
         best = search.best
         if best is None:
             raise TuningError("The time is too short to measure anything.")
@@ -237,13 +239,17 @@ def _progress(search: Search) -> str:
 
 
 def _starts(incumbent: QGPMConfig) -> list[QGPMConfig]:
-    """What is measured before anything is drawn: the defaults so far, the paper's, and milder ones."""
-    mild = replace(PACKAGE_DEFAULTS, score_low=0.6)
-    far = replace(mild, anchor_ratio=0.02)
-    high = replace(mild, k_broad=13, k_sharp=2, t_sharp=2.5, stride_floor=0.85, anchor_ratio=0.75)
-    few = replace(PACKAGE_DEFAULTS, k_broad=8, t_broad=6.0, k_sharp=1, t_sharp=0.2, score_low=0.75)
-    faint = replace(PACKAGE_DEFAULTS, score_low=0.9)
-    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, mild, far, high, few, faint]))
+    """What is measured before anything is drawn: the defaults so far, the paper's, and others.
+
+    These modulate both halves of the layers, or all but spare the lower one, more or less.
+    """
+    few = replace(PACKAGE_DEFAULTS, t_broad=0.1, k_sharp=1, t_sharp=0.1, anchor_ratio=0.5)
+    others = [
+        replace(few, k_broad=k_broad, score_low=score_low)
+        for k_broad in (3, 1000)
+        for score_low in (0.1, 0.3, 0.6, 0.8)
+    ]
+    return list(dict.fromkeys([incumbent, PACKAGE_DEFAULTS, *others]))
 
 
 def _print(search: Search) -> None:

@@ -13,9 +13,9 @@ from scipy import stats
 
 from cache.head_profile import Gain
 from positional.qgpm import QGPMConfig
-from server.tune_search import BLOCKS, BlockGain, Objective
+from server.tune_search import BLOCKS, SEARCHED, BlockGain, Objective
 
-FIRST_BLOCK = BLOCKS
+FIRST_BLOCK = SEARCHED
 """The blocks before are the search's."""
 MOST_BLOCKS = 2 * BLOCKS
 FEWEST_BLOCKS = 3

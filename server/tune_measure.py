@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from positional.guard import DEFAULT_DIAL
 from positional.qgpm import QGPMConfig
 from server.evidence import evidence_overrides
 from server.likelihood import Gold, LikelihoodError, golds, likelihood
@@ -119,11 +120,16 @@ def messages(asked: Sample) -> list[dict[str, str]]:
 
 
 def with_heads(config: QGPMConfig, asked: Sample) -> dict[str, Any]:
-    """The field `qgpm` under which the heads decide."""
-    return {"question": asked.question, "context": asked.context, **asdict(config)}
+    """The field `qgpm` under which the heads decide, and the guard's default, were `config` the defaults."""
+    # A request that sets K has it grow only where it says so.
+    return {**_named(asked), **asdict(config), "guard": DEFAULT_DIAL, "adaptive_k": True}
 
 
 def with_evidence(config: QGPMConfig, asked: Sample) -> dict[str, Any]:
     """The field `qgpm` with gold evidence, K as it follows where `config` are the defaults."""
     resolved = config.resolve(evidence_overrides({}, config, len(asked.evidence)))
-    return {**with_heads(resolved, asked), "evidence": list(asked.evidence)}
+    return {**_named(asked), **asdict(resolved), "evidence": list(asked.evidence)}
+
+
+def _named(asked: Sample) -> dict[str, str]:
+    return {"question": asked.question, "context": asked.context}

@@ -4,7 +4,7 @@ import pytest
 
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import tune_search
-from server.tune_search import BLOCKS, GENERATION, BlockGain, Search
+from server.tune_search import BLOCKS, GENERATION, RACE, RACERS, BlockGain, Candidate, Search
 
 BEST = QGPMConfig(
     k_broad=24, t_broad=4.0, k_sharp=12, t_sharp=2.0,
@@ -112,6 +112,39 @@ def test_the_best_has_passed_most_blocks() -> None:
     assert len(search.best.gains) == max(len(candidate.gains) for candidate in search.candidates)
     assert search.ranked()[0] is search.best
     assert lucky.mean >= search.best.mean
+
+
+def raced(limit: int) -> tuple[Search, Synthetic]:
+    """A search of two generations whose best then race for so many blocks in all."""
+    search, objective = searched(2 * 48), Synthetic()
+    tune_search.race(search, objective, lambda gains: len(objective.asked) + gains <= limit)
+    return search, objective
+
+
+def test_the_best_of_a_search_race_on_further_blocks_until_one_has_passed_most() -> None:
+    search, objective = raced(10_000)
+
+    passed = sorted((len(candidate.gains) for candidate in search.candidates), reverse=True)
+    racers = min(RACERS, 2 * 3)
+    assert passed[:racers] == [RACE[2]] + [RACE[2]] * (racers // 4 - 1) + [RACE[1]] * (racers // 2 - 1) + [
+        RACE[0]
+    ] * (racers - racers // 2)
+    assert all(BLOCKS <= block < RACE[-1] for _, block in objective.asked)
+    assert search.best is not None
+    assert search.best.config == min((c for c in search.candidates), key=lambda c: distance(c.config)).config
+
+
+def test_a_race_that_ends_early_has_racers_that_met_the_same_blocks() -> None:
+    search, _ = raced(50)
+
+    passed = [len(candidate.gains) for candidate in search.candidates if len(candidate.gains) > BLOCKS]
+    assert len(set(passed)) == 1
+
+
+def test_a_race_without_racers_is_over_at_once() -> None:
+    search, objective = Search([Candidate(PACKAGE_DEFAULTS)]), Synthetic()
+    tune_search.race(search, objective, lambda _: True)
+    assert objective.asked == []
 
 
 def test_without_time_nothing_is_found() -> None:
