@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from loadtests.quality.cells import PLAIN
-from loadtests.quality.methods import MAIN, METHODS
+from loadtests.quality.methods import MAIN, METHODS, SOURCES
 from loadtests.quality.observations import Grid
 from loadtests.quality.warping import BASELINES
 from server.samples import LENGTHS
@@ -47,7 +47,7 @@ def grid(
     if chosen is not None:
         return Grid(tuple(tasks), dict.fromkeys((PLAIN, *chosen), tuple(known)))
     few = tuple(known) if full else (min(known, key=lambda length: abs(length - ABLATION_LENGTH)),)
-    others = (method for method in (*METHODS, *BASELINES) if method not in MAIN)
+    others = (method for method in (*METHODS, *SOURCES, *BASELINES) if method not in MAIN)
     return Grid(tuple(tasks), {**dict.fromkeys(MAIN, tuple(known)), **dict.fromkeys(others, few)})
 
 

@@ -11,7 +11,10 @@ from server.samples import Sample
 QGPM = "qgpm"
 """The method under which the server ranks the sentences itself."""
 
-MAIN = ("plain", QGPM, "gold", "top_k", "reorder")
+AS_SERVED = f"{QGPM}_guarded"
+"""The same under the guard's default dial: what a request gets that says no more than `qgpm`."""
+
+MAIN = ("plain", QGPM, AS_SERVED, "gold", "top_k", "reorder")
 """At every length, in the order in which they are asked: QGPM's score pass finds the blocks of plain."""
 
 
@@ -55,6 +58,7 @@ def _ablation(**settings: Any) -> Method:
 METHODS: Mapping[str, Method] = {
     "plain": Method(),
     QGPM: Method(modulated=True),
+    AS_SERVED: Method(modulated=True, dial=DEFAULT_DIAL),
     "gold": Method(modulated=True, evidence=True),
     "top_k": Method(edit=top_k),
     "reorder": Method(edit=reorder),
@@ -85,13 +89,13 @@ SOURCES: Mapping[str, Method] = {
     "lexical_embedding": _source("lexical", "embedding"),
     "fused": _source("heads", "lexical", "embedding"),
 }
-"""Methods that read relevance from elsewhere than heads alone; asked only where they are chosen."""
+"""Methods that read relevance from elsewhere than heads alone."""
 
 GUARDED: Mapping[str, Method] = {
-    f"{name}_guarded": replace(method, dial=DEFAULT_DIAL)
-    for name, method in {QGPM: METHODS[QGPM], **SOURCES}.items()
+    AS_SERVED: METHODS[AS_SERVED],
+    **{f"{name}_guarded": replace(method, dial=DEFAULT_DIAL) for name, method in SOURCES.items()},
 }
-"""The same under the guard's default dial."""
+"""Those that rank under the guard's default dial; beside `AS_SERVED` asked only where they are chosen."""
 
 SERVED: Mapping[str, Method] = {**METHODS, **SOURCES, **GUARDED}
 """Everything that a server can be asked."""

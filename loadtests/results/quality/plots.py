@@ -12,8 +12,8 @@ from loadtests.quality.statistics import Interval
 from loadtests.results.drawing import INK, Plot, drawn, look, plot
 
 # Figure 2 sets QGPM beside what changes positions, figure 3 beside what edits the prompt, and gold evidence.
-POSITIONS = (PLAIN, "self_extend", "ms_poe", "string", "qgpm")
-EDITS = (PLAIN, "top_k", "reorder", "qgpm", "gold")
+POSITIONS = (PLAIN, "self_extend", "ms_poe", "string", "qgpm", "qgpm_guarded")
+EDITS = (PLAIN, "top_k", "reorder", "qgpm", "qgpm_guarded", "gold")
 PANEL = 3.3, 2.6
 # Neighbouring methods stand a little apart, or their bars would hide each other.
 APART = 1.03

@@ -9,7 +9,7 @@ from loadtests.results.drawing import look
 from loadtests.results.quality.ablations import ABLATIONS
 from loadtests.results.quality.numbers import COLUMNS, numbers
 
-OURS = ("gold", "qgpm")
+OURS = ("gold", "qgpm", "qgpm_guarded")
 FEW = 20
 
 

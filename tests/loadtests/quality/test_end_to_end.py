@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.quality.methods import MAIN, METHODS
+from loadtests.quality.methods import AS_SERVED, MAIN, METHODS, RANKED, SOURCES
 from loadtests.quality.observations import read
 from loadtests.quality.warping import BASELINES
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 SAMPLES = 2
-MODES = {"plain": "plain", "qgpm": "qgpm", "top_k": "plain", "reorder": "plain"}
+MODES = {"plain": "plain", "top_k": "plain", "reorder": "plain", **dict.fromkeys(RANKED, "qgpm")}
 
 
 def write_dataset(folder: Path) -> Path:
@@ -46,17 +46,22 @@ def test_a_grid_is_filled_once_and_a_second_run_has_nothing_to_do(tmp_path: Path
     run = read(tmp_path / "quality.jsonl")
     assert run.setting["model"] == "SmolLM2-135M-Instruct"
     cells = {(found.method, found.number) for found in run.observations}
-    assert cells == {(method, number) for method in (*METHODS, *BASELINES) for number in range(SAMPLES)}
+    assert cells == {(method, number) for method in (*METHODS, *SOURCES, *BASELINES) for number in range(SAMPLES)}
     for found in run.observations:
         expected = "reference" if found.method in BASELINES else MODES.get(found.method, "evidence")
-        assert (found.mode, found.reason) == (expected, None)
+        if found.method == AS_SERVED and found.mode == "plain":
+            assert found.reason == "guard"
+        else:
+            assert (found.mode, found.reason) == (expected, None)
         assert found.logprob < 0
         assert math.isfinite(found.logprob)
         assert found.method in BASELINES or found.cached_tokens > found.prompt_tokens // 2
-        assert (found.evidence_rank is not None) == (found.method == "qgpm")
+        assert (found.evidence_rank is not None) == (found.method in RANKED)
     # What the methods change shows in the likelihood of the very same answer.
     by_method = {found.method: found.logprob for found in run.observations if found.number == 0}
-    assert len({round(by_method[method], 2) for method in MAIN}) == len(MAIN)
+    # The guard lets all of QGPM pass, or a part, or nothing.
+    others = [method for method in MAIN if method != AS_SERVED]
+    assert len({round(by_method[method], 2) for method in others}) == len(others)
     assert "heron" in first.stdout
     assert f"{len(run.observations)} observations" in first.stdout
 

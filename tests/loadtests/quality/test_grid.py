@@ -3,7 +3,7 @@
 import pytest
 
 from loadtests.quality.grid import GridError, check_fitting, grid, lengths, part
-from loadtests.quality.methods import MAIN, METHODS
+from loadtests.quality.methods import MAIN, METHODS, SOURCES
 from loadtests.quality.warping import BASELINES
 from server.samples import KINDS
 
@@ -11,7 +11,7 @@ from server.samples import KINDS
 def test_main_methods_are_at_every_length_and_the_others_at_one() -> None:
     found = grid(KINDS, (500, 1000, 2000, 4000), full=False)
     assert found.tasks == KINDS
-    assert set(found.methods) == {*METHODS, *BASELINES}
+    assert set(found.methods) == {*METHODS, *SOURCES, *BASELINES}
     for method, at in found.methods.items():
         assert at == ((500, 1000, 2000, 4000) if method in MAIN else (2000,))
 
