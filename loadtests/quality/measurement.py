@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -11,10 +12,11 @@ from transformers import AutoConfig, AutoTokenizer
 
 from cache import head_profile
 from cache.head_profile import HeadProfile
+from loadtests.quality import chance
 from loadtests.quality import grid as grids
 from loadtests.quality.asking import Asker
 from loadtests.quality.grid import ROOM
-from loadtests.quality.methods import SERVED, embeds
+from loadtests.quality.methods import CHANCE, SERVED, embeds
 from loadtests.quality.options import Options
 from loadtests.quality.plan import Turn, turns
 from loadtests.quality.reference import Reference
@@ -67,6 +69,8 @@ class Measurement:
         lengths = grids.lengths(self.window, options.full)
         self.source = source(options.dataset, lengths, options.seed, self._count_tokens)
         grids.check_fitting(self.source.lengths, self.window)
+        if options.methods is not None:
+            check_embeddings(options.methods)
         self.grid = grids.grid(self.source.tasks, self.source.lengths, options.full, options.methods)
         setting = Setting.of(options, self.folder, heads, self.source, asdict(self.grid))
         self.store = Store.open(options.out or setting.path, setting.to_json())
@@ -78,7 +82,10 @@ class Measurement:
         """
         seconds = 60 * self.options.minutes
         if self._left(SERVED):
-            with running_server(self._serve_flags(), ready_within=READY_SECONDS) as server:
+            with (
+                self._embeddings() as flags,
+                running_server([*self._serve_flags(), *flags], ready_within=READY_SECONDS) as server,
+            ):
                 asyncio.run(server.serving(self._ask(server.url, (1 - WARPED_SHARE) * seconds)))
         if self._left(BASELINES):
             self._warp(WARPED_SHARE * seconds)
@@ -119,11 +126,27 @@ class Measurement:
         flags += ["--max-model-len", str(min(longest + ROOM, self.window)), "--enable-prompt-tokens-details"]
         flags += ["--logits-processors", PROCESSOR, "--qgpm-ablations"]
         flags += CPU_FLAGS if on_cpu() else ()
-        if any(map(embeds, self.grid.methods)) and "--embedding-model" not in self.options.flags:
-            flags += ["--embedding-model", PACKAGE]
         if self.options.head_profile is not None:
             flags += ["--head-profile", str(self.options.head_profile)]
         return [*flags, *self.options.flags]
+
+    @contextmanager
+    def _embeddings(self) -> Iterator[list[str]]:
+        """Flags of the server that say where embeddings come from."""
+        if CHANCE.keys() & self.grid.methods:
+            with chance.endpoint() as url:
+                yield ["--embedding-model", chance.NAME, "--embedding-url", url]
+        elif any(map(embeds, self.grid.methods)) and "--embedding-model" not in self.options.flags:
+            yield ["--embedding-model", PACKAGE]
+        else:
+            yield []
+
+
+def check_embeddings(methods: Collection[str]) -> None:
+    """Raises QualityError for methods that need two kinds of embeddings of one server."""
+    others = [method for method in methods if embeds(method) and method not in CHANCE]
+    if others and CHANCE.keys() & methods:
+        raise QualityError(f"{others[0]} needs embeddings that say something: measure it in a run of its own")
 
 
 def check_samples(heads: HeadProfile, seed: int) -> None:

@@ -97,10 +97,16 @@ GUARDED: Mapping[str, Method] = {
 }
 """Those that rank under the guard's default dial; beside `AS_SERVED` asked only where they are chosen."""
 
-SERVED: Mapping[str, Method] = {**METHODS, **SOURCES, **GUARDED}
+CHANCE: Mapping[str, Method] = {
+    "chance_guarded": replace(_source("embedding"), dial=DEFAULT_DIAL),
+    "heads_chance_guarded": replace(_source("heads", "embedding"), dial=DEFAULT_DIAL),
+}
+"""Under the guard's default dial, with embeddings that say nothing; asked only where they are chosen."""
+
+SERVED: Mapping[str, Method] = {**METHODS, **SOURCES, **GUARDED, **CHANCE}
 """Everything that a server can be asked."""
 
-RANKED = (QGPM, *SOURCES, *GUARDED)
+RANKED = (QGPM, *SOURCES, *GUARDED, *CHANCE)
 """Methods whose sentences the server ranks itself."""
 
 

@@ -46,7 +46,9 @@ def test_a_grid_is_filled_once_and_a_second_run_has_nothing_to_do(tmp_path: Path
     run = read(tmp_path / "quality.jsonl")
     assert run.setting["model"] == "SmolLM2-135M-Instruct"
     cells = {(found.method, found.number) for found in run.observations}
-    assert cells == {(method, number) for method in (*METHODS, *SOURCES, *BASELINES) for number in range(SAMPLES)}
+    assert cells == {
+        (method, number) for method in (*METHODS, *SOURCES, *BASELINES) for number in range(SAMPLES)
+    }
     for found in run.observations:
         expected = "reference" if found.method in BASELINES else MODES.get(found.method, "evidence")
         if found.method == AS_SERVED and found.mode == "plain":

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loadtests.quality.methods import GUARDED, MAIN, METHODS, SERVED, SOURCES, embeds
+from loadtests.quality.methods import CHANCE, GUARDED, MAIN, METHODS, SERVED, SOURCES, embeds
 from positional.guard import DEFAULT_DIAL
 from positional.qgpm import PACKAGE_DEFAULTS
 from server.fields import QGPMFields
@@ -56,18 +56,24 @@ def test_an_edited_prompt_is_asked_plainly(name: str) -> None:
     assert content != CHAT[0]["content"]
 
 
-def test_other_sources_of_relevance_are_asked_only_where_they_are_chosen() -> None:
+def test_other_sources_of_relevance_have_methods_of_their_own() -> None:
     assert not SOURCES.keys() & METHODS.keys()
     assert METHODS["qgpm"].body(SAMPLE)["qgpm"] == LOCATED
     assert SOURCES["lexical"].body(SAMPLE)["qgpm"] == {**LOCATED, "relevance": ["lexical"]}
     with_embeddings = ["embedding", "lexical_embedding", "fused"]
-    assert [name for name in SERVED if embeds(name) and name not in GUARDED] == with_embeddings
+    assert [name for name in SERVED if embeds(name) and name not in (*GUARDED, *CHANCE)] == with_embeddings
 
 
 def test_a_guarded_method_is_the_same_under_the_default_dial() -> None:
     assert set(GUARDED) == {f"{name}_guarded" for name in ("qgpm", *SOURCES)}
     assert GUARDED["qgpm_guarded"].body(SAMPLE)["qgpm"] == {**LOCATED, "guard": DEFAULT_DIAL}
     assert embeds("fused_guarded")
+    for name, sources in (
+        ("chance_guarded", ["embedding"]),
+        ("heads_chance_guarded", ["heads", "embedding"]),
+    ):
+        field = {**LOCATED, "relevance": sources, "guard": DEFAULT_DIAL}
+        assert CHANCE[name].body(SAMPLE)["qgpm"] == field
     assert not embeds("string")
 
 
