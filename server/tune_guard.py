@@ -5,8 +5,10 @@ them stand random rankings, alone and fused with the heads', which a guard has t
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,8 @@ _PENALTY = 0.001
 """On the squares of weights, in units of the mean log-likelihood."""
 _CHANCE = 0.05
 """At most this share of random rankings may modulate."""
+_NOISE = 0.05
+"""Nats: where plain answers are sure, any modulation loses a little, which changes no answer."""
 _LEVELS = tuple(round(0.05 * step, 2) for step in range(1, 20))
 
 
@@ -126,8 +130,8 @@ async def judge(
 def calibrated(judged: Sequence[Judged]) -> Guard:
     """The guard of these rankings: a logistic regression on their signs, and a level of confidence.
 
-    The level is the lowest at which hardly any random ranking modulates and no kind of question surely loses;
-    the highest of all where there is none.
+    The level is that of most gain, over kinds of questions, of those at which hardly any random ranking
+    modulates and no kind surely loses more than noise; the highest of all where there is none.
     """
     signs = np.array([astuple(ranking.signs) for ranking in judged])
     right = np.array([ranking.right for ranking in judged], dtype=float)
@@ -148,26 +152,31 @@ def _regression(signs: Numbers, right: Numbers) -> Numbers:
 
 
 def _level(guard: Guard, judged: Sequence[Judged]) -> float:
-    sure = [guard.confidence(ranking.signs) for ranking in judged]
-    chance = [value for value, ranking in zip(sure, judged, strict=True) if ranking.by_chance]
-    kinds = {ranking.kind for ranking in judged}
+    sure = np.array([guard.confidence(ranking.signs) for ranking in judged])
+    by_chance = np.array([ranking.by_chance for ranking in judged])
+    gains = {
+        kind: [
+            (value, ranking.gain) for value, ranking in zip(sure, judged, strict=True) if ranking.kind == kind
+        ]
+        for kind in {ranking.kind for ranking in judged}
+    }
+    best, most = _LEVELS[-1], -math.inf
     for level in _LEVELS:
-        modulated = sum(value >= SOFT_SHARE * level for value in chance)
-        gains = {
-            kind: [
-                ranking.gain if value >= level else 0.0
-                for value, ranking in zip(sure, judged, strict=True)
-                if ranking.kind == kind and ranking.gain is not None
-            ]
-            for kind in kinds
-        }
-        if modulated <= _CHANCE * len(chance) and not any(map(_surely_below_0, gains.values())):
-            return level
-    return _LEVELS[-1]
+        kinds = [
+            [gain if value >= level else 0.0 for value, gain in of if gain is not None]
+            for of in gains.values()
+        ]
+        modulated = int((sure[by_chance] >= SOFT_SHARE * level).sum())
+        if modulated > _CHANCE * by_chance.sum() or any(map(_surely_loses, kinds)):
+            continue
+        gained = fmean(fmean(kind) for kind in kinds if kind)
+        if gained > most:
+            best, most = level, gained
+    return best
 
 
-def _surely_below_0(gains: Sequence[float]) -> bool:
-    return len(gains) > 1 and bounds(gains)[2] < 0
+def _surely_loses(gains: Sequence[float]) -> bool:
+    return len(gains) > 1 and bounds(gains)[2] < -_NOISE
 
 
 def _by_chance(

@@ -70,6 +70,24 @@ def test_a_kind_that_surely_loses_raises_the_level() -> None:
     assert calibrated(costly).level > calibrated(calm).level
 
 
+def test_a_loss_too_small_to_change_an_answer_does_not_close_the_guard() -> None:
+    calm = _rankings(0.0)
+    faint = [replace(one, gain=-0.02) if one.kind == "single" else one for one in calm]
+    assert calibrated(faint).level < 0.5
+
+
+def test_of_the_levels_that_cost_no_kind_the_one_that_pays_most_is_taken() -> None:
+    rankings = _rankings(-0.5)
+    guard = calibrated(rankings)
+
+    def gained(level: float) -> float:
+        sure = [guard.confidence(one.signs) >= level for one in rankings]
+        return fmean((one.gain or 0.0) if kept else 0.0 for one, kept in zip(rankings, sure, strict=True))
+
+    assert gained(guard.level) == pytest.approx(max(gained(0.05 * step) for step in range(1, 20)), abs=0.01)
+    assert calibrated(_rankings(-3.0)).level > guard.level
+
+
 def test_where_even_right_rankings_cost_the_highest_level_is_asked_for() -> None:
     costly = [replace(one, gain=-1.0) for one in _rankings(-1.0)]
     assert calibrated(costly).level == 0.95
