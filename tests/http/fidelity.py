@@ -146,10 +146,16 @@ class Prompt:
         return Modulated(relevance, self.spans, len(self.tokens), CONFIG)
 
     def moved_by(self, evidence: Sequence[Mapping[str, Any]]) -> Modulated:
-        """This prompt moved by passages: each sentence has the best score of a passage it holds, else 0."""
+        """This prompt moved by passages: each sentence has the best score of a passage it holds.
+
+        One that holds none has less than any passage, the more the later it stands.
+        """
         texts = [self.text[start:end] for start, end in self.sentences]
         return self.modulated(
-            [max([0.0, *(p["score"] for p in evidence if p["text"] in text)]) for text in texts]
+            [
+                max([index - len(texts), *(p["score"] for p in evidence if p["text"] in text)])
+                for index, text in enumerate(texts)
+            ]
         )
 
     def _token(self, character: int) -> int:
