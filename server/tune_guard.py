@@ -169,7 +169,7 @@ def _level(guard: Guard, judged: Sequence[Judged]) -> float:
         modulated = int((sure[by_chance] >= SOFT_SHARE * level).sum())
         if modulated > _CHANCE * by_chance.sum() or any(map(_surely_loses, kinds)):
             continue
-        gained = fmean(fmean(kind) for kind in kinds if kind)
+        gained = fmean([fmean(kind) for kind in kinds if kind] or [0.0])
         if gained > most:
             best, most = level, gained
     return best

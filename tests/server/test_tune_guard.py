@@ -76,6 +76,13 @@ def test_a_loss_too_small_to_change_an_answer_does_not_close_the_guard() -> None
     assert calibrated(faint).level < 0.5
 
 
+def test_where_nothing_was_asked_hardly_any_ranking_by_chance_modulates() -> None:
+    chance = [replace(one, gain=None, by_chance=True) for one in _rankings(0.0)]
+    guard = calibrated(chance)
+    decisions = [guard.decide(guard.confidence(one.signs), DEFAULT_DIAL) for one in chance]
+    assert guard.level == 0.95 or decisions.count("plain") >= 0.95 * len(chance)
+
+
 def test_of_the_levels_that_cost_no_kind_the_one_that_pays_most_is_taken() -> None:
     rankings = _rankings(-0.5)
     guard = calibrated(rankings)
