@@ -2,30 +2,22 @@
 
 import json
 import random
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from loadtests.local_http import serving_by
 
 NAME = "chance"
 WIDTH = 64
 
 
-@contextmanager
-def endpoint() -> Iterator[str]:
+def endpoint() -> AbstractContextManager[str]:
     """The URL under which `POST /embeddings` answers a text with normal numbers, always the same.
 
     A cosine of two texts' vectors is chance alone.
     """
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return serving_by(_Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):

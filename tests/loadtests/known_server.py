@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from itertools import count
 from typing import Any, Literal
 
-from tests.support.local_http import serving_by
+from loadtests.local_http import serving_by
 
 Failure = Literal["busy", "error", "silent"]
 PROMPT_TOKENS = 500

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from tests.support.local_http import serving_by
+from loadtests.local_http import serving_by
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from loadtests.local_http import serving_by
 from server.command import main
-from tests.support.local_http import serving_by
 
 RECORD = {
     "id": "chatcmpl-1",

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from loadtests.local_http import serving_by
 from positional.relevance import rank
 from positional.sources.contract import Asked, SourceError
 from server.document_vectors import DocumentVectors, document_key
 from server.embedder import EmbeddingEndpoint, PackagedEmbedder
 from server.embedding_source import EmbeddingSource
-from tests.support.local_http import serving_by
 
 SENTENCES = ("The ferry leaves at seven.", "Nadia keeps keys.", "The harbour freezes.")
 WORDS = ("ferry", "key", "harbour")

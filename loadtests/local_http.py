@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of the test's own process."""
+"""An HTTP server in a thread of one's own process."""
 
 import threading
 from collections.abc import Iterator
