@@ -39,7 +39,7 @@ def evidence_relevance(
 ) -> EvidenceRelevance:
     """Ranks the sentences that hold a passage by score, highest first, then by place; the others behind them.
 
-    Of these the last comes first: however many sentences K keeps, none before the evidence is compressed.
+    Of these the last comes first: whatever K is, those before the evidence are protected or kept with it.
     Every occurrence in the context counts, and of a sentence's passages the one with the highest score. z
     falls with the rank in equal steps, with mean 0 and standard deviation 1. Raises LocateError, naming
     `evidence[i]`, for a passage that no part of the context holds, and for one that occurs too often. The

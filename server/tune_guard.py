@@ -154,22 +154,17 @@ def _regression(signs: Numbers, right: Numbers) -> Numbers:
 def _level(guard: Guard, judged: Sequence[Judged]) -> float:
     sure = np.array([guard.confidence(ranking.signs) for ranking in judged])
     by_chance = np.array([ranking.by_chance for ranking in judged])
-    gains = {
-        kind: [
-            (value, ranking.gain) for value, ranking in zip(sure, judged, strict=True) if ranking.kind == kind
-        ]
-        for kind in {ranking.kind for ranking in judged}
-    }
+    gains: dict[str, list[tuple[float, float]]] = {}
+    for value, ranking in zip(sure, judged, strict=True):
+        if ranking.gain is not None:
+            gains.setdefault(ranking.kind, []).append((value, ranking.gain))
     best, most = _LEVELS[-1], -math.inf
     for level in _LEVELS:
-        kinds = [
-            [gain if value >= level else 0.0 for value, gain in of if gain is not None]
-            for of in gains.values()
-        ]
+        kinds = [[gain if value >= level else 0.0 for value, gain in kind] for kind in gains.values()]
         modulated = int((sure[by_chance] >= SOFT_SHARE * level).sum())
         if modulated > _CHANCE * by_chance.sum() or any(map(_surely_loses, kinds)):
             continue
-        gained = fmean([fmean(kind) for kind in kinds if kind] or [0.0])
+        gained = fmean(map(fmean, kinds)) if kinds else 0.0
         if gained > most:
             best, most = level, gained
     return best

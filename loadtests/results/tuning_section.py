@@ -53,7 +53,8 @@ def _tuning(profile: HeadProfile) -> Iterator[str]:
         f"`ropeway tune` looked for them within {tuning.minutes:g} minutes on {tuning.samples} samples of "
         f"the {tuning.split} split (seed {tuning.seed}; {', '.join(tuning.kinds)}; "
         f"{markdown.value(tuning.lengths)} tokens; {tuning.text}), of which {tuning.held_out} served only "
-        f"the comparison at the end. {found if tuning.changed else kept}"
+        f"the comparison at the end. {found if tuning.changed else kept} "
+        "The heads count as the guard's default dial lets them pass."
     )
     yield markdown.table(
         ("less plain, on the held-out samples", "log-probability, nats (95 %)"),
