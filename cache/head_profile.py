@@ -4,7 +4,7 @@ A head profile is a JSON object (UTF-8). Every field is required and no other is
 
 | field | value |
 |---|---|
-| `format` | 3, the version of this format |
+| `format` | 4, the version of this format |
 | `model` | the model's name, for people |
 | `fingerprint` | of the model that was calibrated, see `fingerprint` (64 hexadecimal digits) |
 | `heads` | best first: objects of `layer`, `head` (the query head's number in its layer, from 0) and `mrr`, its mean reciprocal rank of the evidence sentence over all samples |
@@ -12,6 +12,7 @@ A head profile is a JSON object (UTF-8). Every field is required and no other is
 | `defaults` | QGPM's parameters for requests that do not say, in the names of a request |
 | `calibration` | how the heads were chosen: `samples`, `seed`, `lengths` of the contexts (tokens), `text` they are made of, `dtype` the model ran in, and `held_out_mrr`, the chosen heads' joint mean reciprocal rank on the half of the samples that did not order them |
 | `tuning` | null where `defaults` are the package's; else how `ropeway tune` found them: `samples` that were asked, of which `held_out` served only the comparison at the end, `split`, `seed`, `kinds` and `lengths` of the samples, `text` they are made of, the `minutes` it was given, `changed` (false: nothing was better than the defaults before), and `gain_evidence` and `gain_heads`, what the defaults add to the log-probability of the answer (nats, against plain) with gold evidence and with the heads under the guard's default, on the held-out samples: `mean`, `low` and `high` of its 95 % interval |
+| `relevance` | null for the heads; else what `ropeway tune` found to be the best default, an object of the weights of `heads` and `lexical`, or of one of them |
 | `guard` | null for the package's; else the judge of relevance that `ropeway tune` calibrated: `weights` of the signs, in their order, the `bias`, and the `level` of confidence that the default dial asks for |
 """  # noqa: E501 - a table's row is one line
 
@@ -39,6 +40,8 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Count = Annotated[int, Field(ge=1)]
 Index = Annotated[int, Field(ge=0)]
 ReciprocalRank = Annotated[float, Field(ge=0, le=1)]
+OwnSource = Literal["heads", "lexical"]  # of the sources, those that every server of the model has
+Weight = Annotated[float, Field(gt=0)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -109,9 +112,9 @@ class Tuning:
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class HeadProfile:
-    """The heads that relevance is read from (QGPM paper, 4.1 and appendix A), QGPM's defaults and guard."""
+    """The heads that relevance is read from (QGPM paper, 4.1 and appendix A), and QGPM's defaults."""
 
-    format: Literal[3]
+    format: Literal[4]
     model: str
     fingerprint: Sha256
     heads: Annotated[tuple[Head, ...], Field(min_length=1)]
@@ -119,6 +122,7 @@ class HeadProfile:
     defaults: QGPMConfig
     calibration: Calibration
     tuning: Tuning | None
+    relevance: Annotated[dict[OwnSource, Weight], Field(min_length=1)] | None
     guard: Guard | None
 
     @property

@@ -22,9 +22,9 @@ Decision = Literal["full", "soft", "plain"]
 DEFAULT_DIAL = 0.5
 SURE = 0.99
 """The confidence that a dial of 1 asks for."""
-SOFT_SHARE = 0.8
+SOFT_SHARE = 0.9
 """Of the confidence for `full`: what `soft` asks for."""
-_FURTHEST = 100.0
+_FURTHEST = 10.0
 """Deviations, beyond which a distance counts no more."""
 
 
@@ -35,15 +35,19 @@ class Signs:
     `margin`: how far it falls behind the evidence, and `prominence`, how far its first sentence stands above
     the others' mean, both in deviations of the others and as logarithms, the second less what the first of
     so many normal numbers shows; `agreement`: the mean over the sources of 1/rank of that sentence; `unity`:
-    the same of the heads among themselves, 1 without them; `evidence`: logarithm of how many sentences seem
-    evidence; `compressed`: the share of the sentences' tokens that are behind the first K_s; `heads`,
-    `lexical`, `embedding`: 1 where that source spoke.
+    the same of the heads among themselves, 1 without them; `shared`: logarithm of 1 and how many of
+    the question's terms this sentence holds, and `sole`: 1 where it is one of several, which chance alone
+    finds often; both 0 without a source that goes by terms; `evidence`: logarithm of how many sentences seem
+    evidence; `compressed`: the share of the sentences' tokens that are behind the first K_s;
+    `heads`, `lexical`, `embedding`: 1 where that source spoke.
     """
 
     margin: float
     prominence: float
     agreement: float
     unity: float
+    shared: float
+    sole: float
     evidence: float
     compressed: float
     heads: float
@@ -67,12 +71,16 @@ class Signs:
         above = float(ordered[0] - rest.mean())
         lengths = torch.tensor([end - start for start, end in spans], dtype=torch.float64)
         kept = float(lengths[order[:k_sharp]].sum() / lengths.sum())
+        first = order[0]
+        shared, terms = _shared(readings, int(first))
         spoke = {reading.source for reading in readings}
         return cls(
             margin=math.log1p(_deviations(fall, spread)),
             prominence=math.log1p(_deviations(above, spread)) - math.log1p(_expected_first(len(z))),
-            agreement=sum(float(1 / mean_ranks(reading.z)[order[0]]) for reading in readings) / len(readings),
+            agreement=sum(float(1 / mean_ranks(reading.z)[first]) for reading in readings) / len(readings),
             unity=min(reading.unity for reading in readings),
+            shared=math.log1p(shared),
+            sole=float(shared == 1 and terms > 1),
             evidence=math.log(count),
             compressed=1 - kept,
             heads=float("heads" in spoke),
@@ -88,8 +96,8 @@ SIGNS = tuple(field.name for field in fields(Signs))
 class Guard:
     """A calibrated judge of relevance.
 
-    `weights`, one for each of Signs, and `bias`: of a logistic regression of whether the first sentence is
-    evidence. `level`: the confidence that the default dial asks for. Raises ValueError for another number of
+    `weights`, one for each of Signs, and `bias`: of a logistic regression of whether all evidence is
+    kept. `level`: the confidence that the default dial asks for. Raises ValueError for another number of
     weights, and for a level outside 0 to SURE.
     """
 
@@ -104,7 +112,7 @@ class Guard:
             raise ValueError(f"level must lie in [0, {SURE}] (got {self.level!r})")
 
     def confidence(self, signs: Signs) -> float:
-        """The chance that the first sentence is evidence, in (0, 1)."""
+        """The chance that all evidence is kept, in (0, 1)."""
         values = (getattr(signs, name) for name in SIGNS)
         logit = self.bias + sum(weight * value for weight, value in zip(self.weights, values, strict=True))
         return 1 / (1 + math.exp(-max(-500.0, min(500.0, logit))))
@@ -122,11 +130,11 @@ class Guard:
 
 
 PACKAGE_GUARD = Guard(
-    weights=(2.18, 0.391, -1.366, 0.644, -0.387, 0.493, 0.441, 0.007, 0.297),
-    bias=-2.314,
-    level=0.55,
+    weights=(0.324, 3.658, 0.477, 0.757, 1.176, -5.631, -0.12, 2.77, 1.27, 2.598, 1.162),
+    bias=-5.703,
+    level=0.95,
 )
-"""Of 55 tuning samples of the default model, ranked by heads, BM25, wordllama, their fusions and chance."""
+"""Of 145 tuning samples of the default model, ranked by heads, BM25, wordllama, their fusions and chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,14 @@ def softened(config: QGPMConfig) -> QGPMConfig:
         score_low=(1 + config.score_low) / 2,
         stride_floor=(1 + config.stride_floor) / 2,
     )
+
+
+def _shared(readings: Sequence[Reading], sentence: int) -> tuple[int, int]:
+    """How many of how many terms a sentence holds, by the source that goes by terms."""
+    for reading in readings:
+        if reading.shared is not None:
+            return int(reading.shared[sentence]), reading.terms
+    return 0, 0
 
 
 def _deviations(distance: float, spread: float) -> float:

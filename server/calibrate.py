@@ -102,7 +102,7 @@ def calibrate(
     ]
     selection = select(observations, reader.candidates, held_out_half(count, len(lengths)))
     profile = HeadProfile(
-        format=3,
+        format=4,
         model=folder.resolve().name,
         fingerprint=identity,
         heads=selection.heads,
@@ -117,6 +117,7 @@ def calibrate(
             held_out_mrr=selection.held_out_mrr,
         ),
         tuning=None,
+        relevance=None,
         guard=None,
     )
     return profile, selection

@@ -217,7 +217,14 @@ def _run(parsed: argparse.Namespace) -> int:
             _check_engine()
             import server.tune
 
-            return server.tune.run(parsed.model, parsed.out, parsed.minutes, parsed.seed, parsed.head_profile)
+            return server.tune.run(
+                parsed.model,
+                parsed.out,
+                parsed.minutes,
+                parsed.seed,
+                parsed.head_profile,
+                guard_only=parsed.guard_only,
+            )
         case "init-config":
             return _init_config(parsed)
         case _:

@@ -26,7 +26,7 @@ class Embeddings:
             return Embeddings(_embedder(model, url), DocumentVectors(args.embedding_bytes))
         if url is not None:
             raise FlagError("--embedding-url", "needs --embedding-model, a name that the endpoint knows")
-        if "embedding" in args.qgpm_relevance.sources:
+        if args.qgpm_relevance is not None and "embedding" in args.qgpm_relevance.sources:
             raise FlagError("--qgpm-relevance", "embedding needs --embedding-model")
         return None
 

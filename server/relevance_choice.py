@@ -4,12 +4,13 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterable
 from typing import get_args
 
+from cache.head_profile import HeadProfile
 from positional.sources.contract import SourceName
-from positional.sources.fusion import Choice
+from positional.sources.fusion import Choice, equal
 
 SOURCES: tuple[SourceName, ...] = get_args(SourceName)
-HEADS = Choice((("heads", 1.0),))
-CALLER = Choice((("caller", 1.0),))
+HEADS = equal("heads")
+CALLER = equal("caller")
 FORMS = f"must be one of {', '.join(SOURCES)}, a list of some, or an object of their weights"
 
 HEAVIEST = 1e6
@@ -32,6 +33,14 @@ def weights_of(value: object) -> Weights:
         case dict():
             return _checked(value.items())
     raise ChoiceError(FORMS)
+
+
+def default_choice(flag: Choice | None, heads: HeadProfile | None) -> Choice:
+    """What requests that do not say ask: what the server was told to, else the head profile's, else heads."""
+    if flag is not None:
+        return flag
+    tuned = None if heads is None else heads.relevance
+    return HEADS if tuned is None else Choice(tuple(tuned.items()))
 
 
 def choice_of_flag(text: str) -> Choice:

@@ -9,7 +9,7 @@ from positional.guard import DEFAULT_DIAL
 from positional.sources.fusion import Fusion
 from server.document_vectors import DEFAULT_BYTES
 from server.embedder import PACKAGE
-from server.relevance_choice import HEADS, choice_of_flag
+from server.relevance_choice import choice_of_flag
 
 KEY_VARIABLE = "ROPEWAY_EMBEDDING_KEY"
 
@@ -19,10 +19,10 @@ def add_relevance_flags(group: _ArgumentGroup) -> None:
     group.add_argument(
         "--qgpm-relevance",
         type=choice_of_flag,
-        default=HEADS,
+        default=None,
         metavar="NAME[=WEIGHT],…",
         help="what requests that do not say read relevance from: heads, lexical, embedding, or several, with "
-        "weights (default: heads)",
+        "weights (default: the head profile's, or heads)",
     )
     group.add_argument(
         "--qgpm-fusion",

@@ -48,6 +48,7 @@ from server.preparation import Abilities
 from server.profile_metrics import ProfileCollector
 from server.pulse import Pulse
 from server.readiness import Readiness
+from server.relevance_choice import default_choice
 from server.request_log import log_requests
 from server.rope_choice import ServedRope
 from server.rope_start import as_loaded
@@ -182,7 +183,7 @@ async def _app(
         args.qgpm == "on",
         args.qgpm_ablations,
         Limits.of(args),
-        replace(args.qgpm_relevance, fusion=args.qgpm_fusion),
+        replace(default_choice(args.qgpm_relevance, heads), fusion=args.qgpm_fusion),
         embeddings is not None,
         args.qgpm_guard,
     )

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
+from typing import cast
 
 import httpx
 from rich.console import Console
@@ -24,7 +25,7 @@ from tqdm import tqdm
 from transformers import AutoConfig, AutoTokenizer
 
 from cache import head_profile
-from cache.head_profile import Gain, HeadProfile, HeadProfileError, Tuning
+from cache.head_profile import Gain, HeadProfile, HeadProfileError, OwnSource, Tuning
 from cache.whole_file import check_writable
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import haystack, start_defaults, tune_guard, tune_held_out, tune_search
@@ -36,6 +37,7 @@ from server.likelihood import PROCESSOR, LikelihoodError
 from server.model_folder import ModelFolderError, model_folder
 from server.samples import KINDS
 from server.tune_clock import BAR, Clock
+from server.tune_guard import Rankings
 from server.tune_held_out import HeldOut
 from server.tune_measure import SPLIT, Asked, Measure
 from server.tune_search import BlockGain, Objective, Search
@@ -56,11 +58,12 @@ class TuningError(Exception):
     """The model cannot be tuned; the message says why."""
 
 
-def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) -> int:
+def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None, *, guard_only: bool) -> int:
     """Tunes the model within the minutes and writes its head profile to `out`; returns the exit status.
 
-    `profile`: the head profile to start from, found where the server would find it by default. Prints the
-    candidates, also where the user interrupts the search; then nothing is written.
+    `profile`: the head profile to start from, found where the server would find it by default. `guard_only`:
+    the settings stay, and all the time goes into the guard and the default sources. Prints the candidates,
+    also where the user interrupts the search; then nothing is written.
     """
     search = Search()
     try:
@@ -70,7 +73,7 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) 
         if found is None:
             raise TuningError(f"{folder} has no head profile; make one with `ropeway calibrate`.")
         with interruptible():
-            held_out, tuned = tune(folder, found, minutes, seed, search)
+            held_out, tuned = tune(folder, found, minutes, seed, search, guard_only=guard_only)
         tuned.save(out)
     except KeyboardInterrupt:
         _print(search)
@@ -91,18 +94,21 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None) 
         print(f"ropeway: {str(error) or repr(error)}", file=sys.stderr)
         return 1
     _print(search)
-    _print_result(held_out, tuned)
+    if held_out is not None:
+        _print_result(held_out, tuned)
+    _print_guard(tuned)
     print(f"Written to {out}.")
     return 0
 
 
 def tune(
-    folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search
-) -> tuple[HeldOut, HeadProfile]:
+    folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search, *, guard_only: bool
+) -> tuple[HeldOut | None, HeadProfile]:
     """Fills `search`, compares its best on held-out samples; the profile with the better of them and a guard.
 
-    Ends within the minutes, the server's start included. Raises TuningError, SamplesError, LikelihoodError,
-    httpx's errors and RuntimeError (the server does not start).
+    `guard_only`: only the guard, and there is nothing that was held out. Ends within the minutes, the
+    server's start included. Raises TuningError, SamplesError, LikelihoodError, httpx's errors and
+    RuntimeError (the server does not start).
     """
     clock = Clock(time.monotonic() + 60 * minutes)
     window = int(AutoConfig.from_pretrained(folder).get_text_config().max_position_embeddings)
@@ -114,24 +120,31 @@ def tune(
         asked = Asked(client, server.url, MODEL, AutoTokenizer.from_pretrained(folder))
         measure = Measure(asked, lengths, seed)
         try:
-            held_out = find(
-                lambda config, block: runner.run(server.serving(measure.gain(config, block))),
-                profile.defaults,
-                seed,
-                Clock(clock.end - GUARD_SHARE * 60 * minutes),
-                search,
-            )
-            samples = len(measure.blocks) * len(KINDS)
-            tuned = tuned_profile(profile, held_out, minutes, seed, lengths, samples)
-            guard = tune_guard.find(
-                lambda block: runner.run(
-                    server.serving(tune_guard.rankings(measure, held_out.chosen, block, embeds=_embeds()))
-                ),
+            held_out, tuned = None, profile
+            if not guard_only:
+                held_out = find(
+                    lambda config, block: runner.run(server.serving(measure.gain(config, block))),
+                    profile.defaults,
+                    seed,
+                    Clock(clock.end - GUARD_SHARE * 60 * minutes),
+                    search,
+                )
+                samples = len(measure.blocks) * len(KINDS)
+                tuned = tuned_profile(profile, held_out, minutes, seed, lengths, samples)
+            rankings = Rankings(measure, tuned.defaults, _embeds())
+            guarded = tune_guard.find(
+                lambda block: runner.run(server.serving(rankings.told(block))),
+                lambda block, fusion: runner.run(server.serving(rankings.judged(block, fusion))),
                 clock,
             )
         finally:
             runner.run(client.aclose())
-    return held_out, tuned if guard is None else replace(tuned, guard=guard)
+    if guarded is not None:
+        relevance = cast(dict[OwnSource, float], dict(guarded.relevance.weights))
+        tuned = replace(tuned, guard=guarded.guard, relevance=relevance)
+    elif guard_only:
+        raise TuningError(f"{minutes:g} minutes are too few to calibrate a guard.")
+    return held_out, tuned
 
 
 def tuned_profile(
@@ -290,7 +303,12 @@ def _print_result(held_out: HeldOut, profile: HeadProfile) -> None:
         f"The profile's defaults against plain: with gold evidence {_shown(tuning.gain_evidence)}, ", end=""
     )
     print(f"with heads {_shown(tuning.gain_heads)}.")
+
+
+def _print_guard(profile: HeadProfile) -> None:
+    """The guard, and what requests that do not say are ranked by."""
     print(f"Its guard: {'that of the package' if profile.guard is None else asdict(profile.guard)}.")
+    print(f"Ranked by: {'heads' if profile.relevance is None else profile.relevance}.")
 
 
 def _shown(gain: Gain) -> str:

@@ -94,9 +94,9 @@ class Measure:
         )
         return BlockGain(evidence, heads)
 
-    async def block(self, number: int) -> Block:
-        """A block asked plainly; raises LikelihoodError."""
-        samples = tuple(
+    def samples(self, number: int) -> tuple[Sample, ...]:
+        """Those of a block."""
+        return tuple(
             sample(
                 SPLIT,
                 kind,
@@ -107,6 +107,10 @@ class Measure:
             )
             for index, kind in enumerate(KINDS)
         )
+
+    async def block(self, number: int) -> Block:
+        """A block asked plainly; raises LikelihoodError."""
+        samples = self.samples(number)
         found = tuple(golds(self.asked.tokenizer, messages(one), one.lead_in, one.told) for one in samples)
         plain = await asyncio.gather(
             *(self.asked.logprob(one, forced, False) for one, forced in zip(samples, found, strict=True))
@@ -122,7 +126,8 @@ def messages(asked: Sample) -> list[dict[str, str]]:
 def with_heads(config: QGPMConfig, asked: Sample) -> dict[str, Any]:
     """The field `qgpm` under which the heads decide, and the guard's default, were `config` the defaults."""
     # A request that sets K has it grow only where it says so.
-    return {**_named(asked), **asdict(config), "guard": DEFAULT_DIAL, "adaptive_k": True}
+    by = {"relevance": "heads", "guard": DEFAULT_DIAL, "adaptive_k": True}
+    return {**_named(asked), **asdict(config), **by}
 
 
 def with_evidence(config: QGPMConfig, asked: Sample) -> dict[str, Any]:

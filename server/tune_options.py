@@ -8,7 +8,8 @@ DESCRIPTION = """\
 Searches the settings of QGPM that add most to the log-probability of answers with gold evidence, less what
 the heads of the model's head profile lose, on samples that come with the package, and writes them as the
 profile's defaults. The defaults stay unless others are better on samples that were held out. At the end it
-calibrates the guard. A server of the model runs meanwhile."""
+calibrates the guard, and finds by which sources requests that do not say are ranked best. A server of the
+model runs meanwhile."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="what samples and candidates are drawn by (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--guard-only",
+        action="store_true",
+        help="keep the settings; calibrate the guard and find the default sources alone",
     )
 
 

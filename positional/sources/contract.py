@@ -23,7 +23,8 @@ class Reading:
 
     `z`: float64 [sentences], of mean 0 and deviation 1, or all 0 where the source tells no sentence from
     another. `seconds` that it took; `cost`: what else it took, by name. `unity`: how far the heads whose mean
-    it is agree on the first, 1 where there are none.
+    it is agree on the first, 1 where there are none. `shared`: how many of the question's `terms` different
+    terms each sentence holds, int64 [sentences]; None of a source that does not go by terms.
     """
 
     source: SourceName
@@ -31,6 +32,8 @@ class Reading:
     seconds: float
     cost: Mapping[str, int | float | bool] = field(default_factory=dict)
     unity: float = 1.0
+    shared: torch.Tensor | None = None
+    terms: int = 0
 
 
 class SourceError(Exception):

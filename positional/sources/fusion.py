@@ -33,6 +33,11 @@ class Choice:
         return self.sources[0] if len(self.weights) == 1 else "fused"
 
 
+def equal(*sources: SourceName) -> Choice:
+    """Some sources, each of which counts alike."""
+    return Choice(tuple((source, 1.0) for source in sources))
+
+
 def fuse(readings: Sequence[Reading], choice: Choice) -> torch.Tensor:
     """z float64 [sentences] of at least one reading, by the choice's weights.
 

@@ -29,9 +29,18 @@ class LexicalSource:
         """As `read`, on this thread."""
         started = time.perf_counter()
         told = terms([*asked.sentences, asked.question])
-        scores, shared = bm25(told[:-1], told[-1])
+        scores, found = bm25(told[:-1], told[-1])
         z = standardise(scores[:, None])
-        return Reading(self.name, z, time.perf_counter() - started, {"shared_terms": shared})
+        shared = shared_terms(told[:-1], told[-1])
+        took = time.perf_counter() - started
+        cost = {"shared_terms": found}
+        return Reading(self.name, z, took, cost, shared=shared, terms=len(set(told[-1])))
+
+
+def shared_terms(documents: Sequence[Sequence[str]], query: Sequence[str]) -> torch.Tensor:
+    """How many different terms of the query each document holds, int64 [documents]."""
+    wanted = set(query)
+    return torch.tensor([len(wanted.intersection(document)) for document in documents], dtype=torch.int64)
 
 
 def bm25(documents: Sequence[Sequence[str]], query: Sequence[str]) -> tuple[torch.Tensor, int]:

@@ -11,7 +11,7 @@ from positional.guard import SIGNS
 from server import default_model
 
 VALID: dict[str, Any] = {
-    "format": 3,
+    "format": 4,
     "model": "a model",
     "fingerprint": "ab" * 32,
     "heads": [{"layer": 9, "head": 0, "mrr": 0.8}, {"layer": 15, "head": 6, "mrr": 0.75}],
@@ -35,6 +35,7 @@ VALID: dict[str, Any] = {
         "held_out_mrr": 0.8,
     },
     "tuning": None,
+    "relevance": None,
     "guard": None,
 }
 TUNING: dict[str, Any] = {

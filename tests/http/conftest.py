@@ -41,6 +41,7 @@ def target(request: pytest.FixtureRequest, models: Models) -> Iterator[Target]:
     """A server of ours under the `Setup` that the test is parametrised with."""
     setup: Setup = request.param
     model = models(setup.model)
-    # Without the guard, which random models would not pass.
-    with running_server([str(model.path), "--qgpm-guard", "0", *setup.flags]) as server:
+    # By the heads and without the guard, which random models would not pass.
+    paper = ["--qgpm-relevance", "heads", "--qgpm-guard", "0"]
+    with running_server([str(model.path), *paper, *setup.flags]) as server:
         yield Target(server, model, setup)

@@ -224,7 +224,7 @@ def test_forty_requests_of_the_default_model(default_model_path: Path, chunk: in
     arguments = [
         *(str(default_model_path), *TINY, "--served-model-name", MODEL, "--enable-prompt-tokens-details"),
         # Blocks of the CPU's own 128 tokens would leave many of the short prompts without a whole one.
-        *("--block-size", str(BLOCK), "--kv-cache-memory-bytes", "2G"),
+        *("--qgpm-relevance", "heads", "--block-size", str(BLOCK), "--kv-cache-memory-bytes", "2G"),
         *("--max-num-batched-tokens", str(chunk)),
     ]
     requests = drawn(

@@ -66,7 +66,8 @@ def _count(server: Server, text: str) -> int:
 
 
 def _asked(server: Server, prompt: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    body = {"model": "tested", "prompt": prompt, "max_tokens": 4, "temperature": 0, "qgpm": True}
+    body = {"model": "tested", "prompt": prompt, "max_tokens": 4, "temperature": 0}
+    body["qgpm"] = {"relevance": "heads"}
     response = server.post("/v1/completions", body, timeout=1200)
     assert response.status_code == 200, response.text
     content = response.json()

@@ -90,7 +90,7 @@ def test_a_dial_asks_for_more_the_higher_it_is() -> None:
 
 def test_a_confidence_just_below_what_is_asked_softens() -> None:
     guard = Guard(PACKAGE_GUARD.weights, 0.0, level=0.5)
-    decisions = [guard.decide(confidence, DEFAULT_DIAL) for confidence in (0.5, 0.49, 0.41, 0.39, 0.0)]
+    decisions = [guard.decide(confidence, DEFAULT_DIAL) for confidence in (0.5, 0.49, 0.46, 0.44, 0.0)]
     assert decisions == ["full", "soft", "soft", "plain", "plain"]
 
 

@@ -66,7 +66,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The head profile of another model."""
     profile = HeadProfile(
-        format=3,
+        format=4,
         model="elsewhere",
         fingerprint="0" * 64,
         heads=(Head(0, 0, 0.5),),
@@ -74,6 +74,7 @@ def foreign_profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
         tuning=None,
+        relevance=None,
         guard=None,
     )
     path = tmp_path_factory.mktemp("profiles") / "foreign.json"

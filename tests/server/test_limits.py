@@ -102,7 +102,7 @@ class _Letters:
 
 
 _HEADS = HeadProfile(
-    format=3,
+    format=4,
     model="model",
     fingerprint="0" * 64,
     heads=(Head(0, 0, 0.5),),
@@ -110,6 +110,7 @@ _HEADS = HeadProfile(
     defaults=PACKAGE_DEFAULTS,
     calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
     tuning=None,
+    relevance=None,
     guard=None,
 )
 

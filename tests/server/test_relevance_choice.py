@@ -1,13 +1,15 @@
 """The flag that names sources of relevance."""
 
 from argparse import ArgumentTypeError
+from dataclasses import replace
 
 import pytest
 
-from positional.sources.fusion import Choice
+from cache import head_profile
+from positional.sources.fusion import Choice, equal
 from server.embeddings import Embeddings
 from server.flags import FlagError, parser
-from server.relevance_choice import choice_of_flag
+from server.relevance_choice import choice_of_flag, default_choice
 
 
 def test_the_flag_names_sources_with_weights() -> None:
@@ -23,9 +25,14 @@ def test_what_names_none_is_refused(text: str) -> None:
         choice_of_flag(text)
 
 
-def test_heads_alone_are_the_default() -> None:
+def test_the_command_line_names_the_default_else_the_head_profile_else_it_is_the_heads() -> None:
     args = parser().parse_args([])
-    assert (args.qgpm_relevance, args.qgpm_fusion) == (Choice((("heads", 1.0),)), "sum")
+    assert (args.qgpm_relevance, args.qgpm_fusion) == (None, "sum")
+    profile = replace(head_profile.shipped()[0], relevance=None)
+    tuned = replace(profile, relevance={"heads": 1.0, "lexical": 2.0})
+    assert default_choice(None, None) == default_choice(None, profile) == equal("heads")
+    assert default_choice(None, tuned) == Choice((("heads", 1.0), ("lexical", 2.0)))
+    assert default_choice(equal("lexical"), tuned) == equal("lexical")
     assert Embeddings.of(args) is None
 
 

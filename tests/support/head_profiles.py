@@ -12,7 +12,7 @@ HEADS = ((1, 0), (2, 3))
 def save_arbitrary(folder: Path, model: str, heads: Sequence[tuple[int, int]] = HEADS) -> None:
     """Write a profile that reads the named (layer, head) pairs where a server of the folder looks for it."""
     profile = HeadProfile(
-        format=3,
+        format=4,
         model=model,
         fingerprint=fingerprint(folder),
         heads=tuple(Head(layer, head, 0.5) for layer, head in heads),
@@ -20,6 +20,7 @@ def save_arbitrary(folder: Path, model: str, heads: Sequence[tuple[int, int]] = 
         defaults=PACKAGE_DEFAULTS,
         calibration=Calibration(1, 0, (100,), "none", "float32", 0.5),
         tuning=None,
+        relevance=None,
         guard=None,
     )
     profile.save(folder / FILE_NAME)

@@ -9,7 +9,7 @@ import torch
 
 from positional.relevance import rank
 from positional.sources.contract import Asked
-from positional.sources.lexical import LexicalSource, bm25
+from positional.sources.lexical import LexicalSource, bm25, shared_terms
 
 SENTENCES = (
     "The ferry to Brack leaves at seven.",
@@ -63,3 +63,16 @@ async def test_a_question_without_a_shared_term_tells_no_sentence_from_another(q
 async def test_sentences_without_terms_are_ranked_too() -> None:
     found = await LexicalSource().read(Asked(("…", "the key", " "), "a key"))
     assert rank(found.z).tolist()[1] == 0
+
+
+def test_terms_are_counted_once_however_often_they_stand_there() -> None:
+    documents = [["a", "b", "a"], ["b", "c"], [], ["z"]]
+    assert shared_terms(documents, ["a", "b", "b", "x"]).tolist() == [2, 1, 0, 0]
+    assert shared_terms(documents, []).tolist() == [0, 0, 0, 0]
+
+
+def test_a_reading_tells_how_many_of_the_questions_terms_each_sentence_holds() -> None:
+    asked = Asked(SENTENCES, "Which harbour did the governor of Zembla visit?")
+    found = LexicalSource().read_here(asked)
+    assert found.shared is not None
+    assert (found.shared.tolist(), found.terms) == ([0, 0, 1, 0], 4)
