@@ -13,9 +13,10 @@ _SAMPLE_SENTENCES = 200
 _PASSAGE_CHARACTERS = 40
 
 # Unguarded: what is measured is what modulation costs.
-_QGPM = {"guard": 0}
+_QGPM = {"relevance": "heads", "guard": 0}
+_LEXICAL = {"relevance": "lexical", "guard": 0}
 
-Ask = Literal["plain", "qgpm", "evidence"]
+Ask = Literal["plain", "qgpm", "lexical", "evidence"]
 
 
 async def tokens_per_sentence(client: httpx.AsyncClient, url: str) -> float:
@@ -47,9 +48,15 @@ class Workload:
         self._made += 1
         question = "Who carried the map of the harbour?"
         body = self._body(f"Report {self._made}.", tokens, seed, question, max_tokens)
-        if ask == "plain":
-            return body
-        return {**body, "qgpm": {"evidence": [_middle(body["prompt"])]} if ask == "evidence" else _QGPM}
+        match ask:
+            case "plain":
+                return body
+            case "qgpm":
+                return {**body, "qgpm": _QGPM}
+            case "lexical":
+                return {**body, "qgpm": _LEXICAL}
+            case "evidence":
+                return {**body, "qgpm": {"evidence": [_middle(body["prompt"])]}}
 
     def reading(self, tokens: int) -> dict[str, Any]:
         """A plain question on the document of `question`."""

@@ -18,7 +18,14 @@ _QUESTIONS = (
     "Question: Where was the wooden violin?",
 )
 # Few sentences stand out, so that the order of the many others, nearly tied, moves nothing.
-_QGPM = {"guard": 0, "k_broad": 3, "t_broad": 0.3, "k_sharp": 1, "t_sharp": 0.1}
+_QGPM = {
+    "relevance": "heads",
+    "guard": 0,
+    "k_broad": 3,
+    "t_broad": 0.3,
+    "k_sharp": 1,
+    "t_sharp": 0.1,
+}
 _SAMPLE_SENTENCES = 100
 _PASSAGE = 40
 

@@ -47,7 +47,7 @@ class Ask:
 
 
 _PLAIN = Kind("plain")
-_QGPM = Kind("qgpm", {"qgpm": {"guard": 0}})
+_QGPM = Kind("qgpm", {"qgpm": {"relevance": "heads", "guard": 0}})
 _RULES: Mapping[str, Mapping[str, object]] = {
     "base 20,000": {"base": 20_000.0},
     "base 200,000": {"base": 200_000.0},

@@ -100,7 +100,7 @@ class Cells:
     ) -> Comparison | None:
         """The method beside another over the cells that both observed, every cell alike; None without any."""
         lengths = tuple(lengths)
-        groups = [self._pairs(task, length, method, base) for task in tasks for length in lengths]
+        groups = [self.pairs(task, length, method, base) for task in tasks for length in lengths]
         groups = [group for group in groups if group]
         return Comparison.of(base, groups) if groups else None
 
@@ -119,7 +119,7 @@ class Cells:
 
     def _cell(self, task: str, length: int, method: str) -> Cell:
         samples = self.samples(task, length, method).values()
-        pairs = [] if method == PLAIN else self._pairs(task, length, method, PLAIN)
+        pairs = [] if method == PLAIN else self.pairs(task, length, method, PLAIN)
         return Cell(
             task,
             length,
@@ -130,7 +130,8 @@ class Cells:
             below([ours.logprob - plain.logprob for ours, plain in pairs]) if pairs else None,
         )
 
-    def _pairs(self, task: str, length: int, method: str, base: str) -> list[tuple[Observation, Observation]]:
+    def pairs(self, task: str, length: int, method: str, base: str) -> list[tuple[Observation, Observation]]:
+        """What both observed on the same samples of one cell, by number."""
         ours, theirs = self.samples(task, length, method), self.samples(task, length, base)
         return [(ours[number], theirs[number]) for number in sorted(ours.keys() & theirs.keys())]
 

@@ -9,10 +9,10 @@ from positional.guard import DEFAULT_DIAL
 from server.samples import Sample
 
 QGPM = "qgpm"
-"""The method under which the server ranks the sentences itself."""
+"""The paper's method: the model's heads rank the sentences, and nothing guards."""
 
 AS_SERVED = f"{QGPM}_guarded"
-"""The same under the guard's default dial: what a request gets that says no more than `qgpm`."""
+"""What a request gets that says no more than `qgpm`: the server's sources, under the guard's default dial."""
 
 MAIN = ("plain", QGPM, AS_SERVED, "gold", "top_k", "reorder")
 """At every length, in the order in which they are asked: QGPM's score pass finds the blocks of plain."""
@@ -50,6 +50,10 @@ def _source(*names: str) -> Method:
     return Method(modulated=True, settings={"relevance": list(names)})
 
 
+def _guarded(method: Method) -> Method:
+    return replace(method, dial=DEFAULT_DIAL)
+
+
 def _ablation(**settings: Any) -> Method:
     # With gold evidence, so that what changes is not the ranking.
     return Method(modulated=True, evidence=True, settings=settings)
@@ -57,7 +61,7 @@ def _ablation(**settings: Any) -> Method:
 
 METHODS: Mapping[str, Method] = {
     "plain": Method(),
-    QGPM: Method(modulated=True),
+    QGPM: _source("heads"),
     AS_SERVED: Method(modulated=True, dial=DEFAULT_DIAL),
     "gold": Method(modulated=True, evidence=True),
     "top_k": Method(edit=top_k),
@@ -93,13 +97,16 @@ SOURCES: Mapping[str, Method] = {
 
 GUARDED: Mapping[str, Method] = {
     AS_SERVED: METHODS[AS_SERVED],
-    **{f"{name}_guarded": replace(method, dial=DEFAULT_DIAL) for name, method in SOURCES.items()},
+    "heads_guarded": _guarded(METHODS[QGPM]),
+    **{f"{name}_guarded": _guarded(method) for name, method in SOURCES.items()},
 }
 """Those that rank under the guard's default dial; beside `AS_SERVED` asked only where they are chosen."""
 
 CHANCE: Mapping[str, Method] = {
-    "chance_guarded": replace(_source("embedding"), dial=DEFAULT_DIAL),
-    "heads_chance_guarded": replace(_source("heads", "embedding"), dial=DEFAULT_DIAL),
+    "chance_guarded": _guarded(_source("embedding")),
+    "heads_chance_guarded": _guarded(_source("heads", "embedding")),
+    "lexical_chance_guarded": _guarded(_source("lexical", "embedding")),
+    "heads_lexical_chance_guarded": _guarded(_source("heads", "lexical", "embedding")),
 }
 """Under the guard's default dial, with embeddings that say nothing; asked only where they are chosen."""
 

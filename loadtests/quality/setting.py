@@ -22,8 +22,9 @@ FOLDER = Path("measured")
 class Setting:
     """All that decides what is observed and on what, but for how much of it.
 
-    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `guard`: of it,
-    where a method is guarded; `samples`: of `source.digest`; `grid`: as `observations.Grid`.
+    `defaults`: QGPM's, for methods that do not say; `head_profile`: digest of the one in use; `guard` and
+    `relevance`: of it, where a method is guarded; `samples`: of `source.digest`; `grid`: as
+    `observations.Grid`.
     """
 
     model: str
@@ -31,6 +32,7 @@ class Setting:
     head_profile: str
     defaults: Mapping[str, Any]
     guard: Mapping[str, Any] | None
+    relevance: Mapping[str, float] | None
     seed: int
     samples: str
     dataset: str | None
@@ -49,12 +51,14 @@ class Setting:
 
         Raises HeadProfileError where it has no fingerprint, and what the making of samples does.
         """
+        guards = bool(GUARDED.keys() & grid["methods"].keys())
         return Setting(
             model=folder.resolve().name,
             fingerprint=fingerprint(folder),
             head_profile=heads.digest.hex(),
             defaults=asdict(heads.defaults),
-            guard=asdict(heads.guard) if heads.guard and GUARDED.keys() & grid["methods"].keys() else None,
+            guard=asdict(heads.guard) if heads.guard and guards else None,
+            relevance=heads.relevance if guards else None,
             seed=options.seed,
             samples=digest(samples),
             dataset=None if options.dataset is None else identity(options.dataset),

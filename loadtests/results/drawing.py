@@ -72,10 +72,23 @@ LOOKS: Mapping[str, Look] = {
     "ms_poe": Look("Ms-PoE", "#6e7781", "+", ":"),
 }
 
+_NAMES: Mapping[str, str] = {
+    "heads_chance": "heads and chance",
+    "lexical_chance": "BM25 and chance",
+    "heads_lexical_chance": "heads, BM25 and chance",
+}
+_GUARDED = "_guarded"
+
 
 def look(method: str) -> Look:
     """A method's look; one that has none of its own is drawn neutrally under its name."""
-    return LOOKS.get(method, Look(method, "#6e7781", "o"))
+    return LOOKS.get(method) or Look(_name(method), "#6e7781", "o")
+
+
+def _name(method: str) -> str:
+    if method.endswith(_GUARDED):
+        return f"{look(method.removesuffix(_GUARDED)).label}, guarded"
+    return _NAMES.get(method, method)
 
 
 @dataclass(frozen=True, slots=True)

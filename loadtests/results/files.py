@@ -14,7 +14,7 @@ from loadtests.results.bench_file import Bench
 from loadtests.results.load_file import Load
 
 T = TypeVar("T")
-QUALITY, BENCH, LOAD = "quality.jsonl", "bench.json", "load.json"
+QUALITY, CHANCE, BENCH, LOAD = "quality.jsonl", "chance.jsonl", "bench.json", "load.json"
 
 
 class ResultFileError(ValueError):
@@ -31,6 +31,7 @@ class Files:
     """What there is; None for what was not measured. `profile` is the head profile that served."""
 
     quality: Run | None
+    chance: Run | None
     bench: Bench | None
     load: Load | None
     profile: HeadProfile | None
@@ -45,9 +46,14 @@ def read(folder: Path) -> Files:
 
     Without a quality run the first shipped profile. Raises ResultFileError, ObservationError and OSError.
     """
-    quality = folder / QUALITY
-    run = observations.read(quality) if quality.exists() else None
-    return Files(run, _json(folder / BENCH, _BENCH), _json(folder / LOAD, _LOAD), _profile(run))
+    run = _run(folder / QUALITY)
+    return Files(
+        run, _run(folder / CHANCE), _json(folder / BENCH, _BENCH), _json(folder / LOAD, _LOAD), _profile(run)
+    )
+
+
+def _run(path: Path) -> Run | None:
+    return observations.read(path) if path.exists() else None
 
 
 def _json(path: Path, adapter: TypeAdapter[T]) -> T | None:

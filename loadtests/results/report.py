@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from loadtests.results import bench_section, load_section, markdown, tuning_section
 from loadtests.results.file_format import Setting
-from loadtests.results.files import BENCH, LOAD, QUALITY, Files
+from loadtests.results.files import BENCH, CHANCE, LOAD, QUALITY, Files
+from loadtests.results.quality import guarded
 from loadtests.results.quality import section as quality_section
 from loadtests.results.section import FOLDER, Section
 
@@ -19,6 +20,7 @@ def report(files: Files) -> Mapping[str, str]:
     """Text by path from the folder of the report: the report itself first, then its plots."""
     sections = (
         quality_section.section(files.quality),
+        guarded.chance(files.chance),
         tuning_section.section(files.profile, files.quality),
         bench_section.section(files.bench),
         load_section.section(files.load),
@@ -49,6 +51,8 @@ def _ran_on(files: Files) -> str:
 def _settings(files: Files) -> Iterator[tuple[str, Setting]]:
     if files.quality is not None:
         yield QUALITY, files.quality.setting
+    if files.chance is not None:
+        yield CHANCE, files.chance.setting
     if files.bench is not None:
         yield BENCH, files.bench.setting
     if files.load is not None:
@@ -63,6 +67,7 @@ def _has_gpu(machine: str) -> bool:
 def _again() -> Section:
     rows = (
         ("answers", f"`{quality_section.COMMAND}`", QUALITY),
+        ("answers where chance ranks", f"`{guarded.COMMAND}`", CHANCE),
         ("settings", "`.venv/bin/ropeway tune MODEL --out FILE`", "the head profile"),
         ("cost", f"`{bench_section.COMMAND}`", BENCH),
         ("load, on a server that `make serve` started", f"`{load_section.COMMAND}`", LOAD),

@@ -101,7 +101,7 @@ def test_a_file_that_can_no_longer_be_written_costs_no_table(
     ("arguments", "steps"),
     [
         # Two starts, then each measurement's pairs and where it has one its warm-up.
-        (["--quick"], 2 + (1 + 2) + (1 + 2) + (1 + 2) + 2 + (1 + 2)),
+        (["--quick"], 2 + (1 + 2) + (1 + 2) + (1 + 2) + 2 + 2 + (1 + 2)),
         (["--quick", "--rounds", "3", "--only", "plain"], 3 * (2 + (1 + 2))),
     ],
 )

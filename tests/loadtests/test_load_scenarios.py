@@ -49,7 +49,7 @@ def test_new_questions_are_asked_of_the_same_documents() -> None:
 
 def test_mixed_requests_are_half_plain_and_half_modulated() -> None:
     bodies = _bodies("mixed", 10)
-    assert [body.get("qgpm", False) for body in bodies].count({"guard": 0}) == 5
+    assert [body.get("qgpm", False) for body in bodies].count({"relevance": "heads", "guard": 0}) == 5
 
 
 def test_evidence_stands_in_the_document() -> None:

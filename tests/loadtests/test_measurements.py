@@ -25,7 +25,15 @@ async def test_every_quantity_that_is_compared_has_a_line_of_its_own() -> None:
     names = [line.name for measurement in every for line in measurement.lines]
     assert len(set(names)) == len(names)
     assert len({measurement.name for measurement in every}) == len(every)
-    for text in ("plain TTFT", "throughput", "8,000 tokens", "evidence", "another QGPM question", "again"):
+    for text in (
+        "plain TTFT",
+        "throughput",
+        "8,000 tokens",
+        "by words",
+        "evidence",
+        "another QGPM question",
+        "again",
+    ):
         assert any(text in name for name in names), text
     assert [measurement.profiled for measurement in every if measurement.profiled] == [*SIZES.qgpm]
 

@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from loadtests.workload import Workload, tokens_per_sentence
+from loadtests.workload import Ask, Workload, tokens_per_sentence
 
 
 def test_no_two_prompts_share_a_beginning() -> None:
@@ -36,10 +36,13 @@ def test_answers_are_greedy_and_of_a_fixed_length() -> None:
     assert (body["max_tokens"], body["temperature"], body["ignore_eos"]) == (9, 0, True)
 
 
-def test_qgpm_is_asked_for_by_name_only_and_whatever_the_guard_thinks() -> None:
+def test_heads_or_words_rank_whatever_the_guard_thinks() -> None:
     workload = Workload(per_sentence=12.0)
     assert "qgpm" not in workload.body(100, seed=1, max_tokens=9)
-    assert workload.body(100, seed=1, max_tokens=9, ask="qgpm")["qgpm"] == {"guard": 0}
+    asks: tuple[tuple[Ask, str], ...] = (("qgpm", "heads"), ("lexical", "lexical"))
+    for ask, source in asks:
+        field = workload.body(100, seed=1, max_tokens=9, ask=ask)["qgpm"]
+        assert field == {"relevance": source, "guard": 0}
 
 
 def test_evidence_is_a_passage_from_the_middle_of_the_text() -> None:

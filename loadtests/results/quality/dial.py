@@ -28,17 +28,21 @@ class Setting:
 
 
 def settings(cells: Cells, method: str) -> list[Setting]:
-    """One for each of SHARES; none where no guard's confidence was observed beside plain."""
+    """One for each of SHARES; none where no guard's confidence was observed beside plain.
+
+    Where the guard had nothing to judge, the answer was the plain one: such a sample comes last.
+    """
     gains = sorted(
         (
-            (ours.confidence, ours.logprob - theirs.logprob, ours.correct - theirs.correct)
+            (ours.confidence or 0.0, ours.logprob - theirs.logprob, ours.correct - theirs.correct)
             for cell in cells.of(method)
             for number, ours in cells.samples(cell.task, cell.length, method).items()
-            if ours.confidence is not None
-            and (theirs := cells.samples(cell.task, cell.length, PLAIN).get(number)) is not None
+            if (theirs := cells.samples(cell.task, cell.length, PLAIN).get(number)) is not None
         ),
         reverse=True,
     )
+    if not any(confidence for confidence, _, _ in gains):
+        return []
     found = []
     for share in SHARES:
         kept = round(share * len(gains))

@@ -12,6 +12,7 @@ from loadtests.results.quality.ablations import ablated, ablations
 from loadtests.results.quality.coverage import every_cell, not_run
 from loadtests.results.quality.depths import depths
 from loadtests.results.quality.dial import dial, dial_plot
+from loadtests.results.quality.guarded import guarded
 from loadtests.results.quality.ranks import answered_plainly, ranks
 from loadtests.results.quality.sides import sides
 from loadtests.results.quality.summary import OURS, by_task, pooled, reading, verdict
@@ -47,6 +48,7 @@ def section(run: Run | None) -> Section:
         *(sides(cells.of(method)) for method in OURS if cells.of(method)),
         ranks(cells),
         answered_plainly(cells),
+        guarded(cells),
         dial(cells),
         ablations(cells),
         depths(cells),

@@ -36,7 +36,7 @@ def test_plain_switches_qgpm_off_whatever_the_server_does_by_default() -> None:
 
 
 def test_qgpm_says_where_to_look_and_gold_what_to_find() -> None:
-    assert METHODS["qgpm"].body(SAMPLE) == {"messages": CHAT, "qgpm": LOCATED}
+    assert METHODS["qgpm"].body(SAMPLE) == {"messages": CHAT, "qgpm": {**LOCATED, "relevance": ["heads"]}}
     assert METHODS["gold"].body(SAMPLE) == {"messages": CHAT, "qgpm": {**LOCATED, "evidence": [GOLD]}}
 
 
@@ -58,19 +58,20 @@ def test_an_edited_prompt_is_asked_plainly(name: str) -> None:
 
 def test_other_sources_of_relevance_have_methods_of_their_own() -> None:
     assert not SOURCES.keys() & METHODS.keys()
-    assert METHODS["qgpm"].body(SAMPLE)["qgpm"] == LOCATED
     assert SOURCES["lexical"].body(SAMPLE)["qgpm"] == {**LOCATED, "relevance": ["lexical"]}
     with_embeddings = ["embedding", "lexical_embedding", "fused"]
     assert [name for name in SERVED if embeds(name) and name not in (*GUARDED, *CHANCE)] == with_embeddings
 
 
 def test_a_guarded_method_is_the_same_under_the_default_dial() -> None:
-    assert set(GUARDED) == {f"{name}_guarded" for name in ("qgpm", *SOURCES)}
+    assert set(GUARDED) == {f"{name}_guarded" for name in ("qgpm", "heads", *SOURCES)}
     assert GUARDED["qgpm_guarded"].body(SAMPLE)["qgpm"] == {**LOCATED, "guard": DEFAULT_DIAL}
     assert embeds("fused_guarded")
     for name, sources in (
         ("chance_guarded", ["embedding"]),
         ("heads_chance_guarded", ["heads", "embedding"]),
+        ("lexical_chance_guarded", ["lexical", "embedding"]),
+        ("heads_lexical_chance_guarded", ["heads", "lexical", "embedding"]),
     ):
         field = {**LOCATED, "relevance": sources, "guard": DEFAULT_DIAL}
         assert CHANCE[name].body(SAMPLE)["qgpm"] == field
