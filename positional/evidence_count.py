@@ -8,6 +8,8 @@ from positional.qgpm import QGPMConfig
 
 REACH = 4
 """Times K_s: as many sentences may turn out to be evidence."""
+_FAR = 0.5
+"""Of the furthest fall."""
 
 
 def evidence_count(relevance: torch.Tensor, least: int, most: int) -> int:
@@ -32,9 +34,13 @@ def evidence_count(relevance: torch.Tensor, least: int, most: int) -> int:
 def widened(config: QGPMConfig, relevance: torch.Tensor) -> QGPMConfig:
     """The settings with K_s raised to the number of sentences that are evidence, and K_b above it.
 
-    At most to four times K_s. A K_s below the number of evidence sentences compresses some of them, which
-    costs more than one above it.
+    At most to four times K_s, and no further than to the first fall that is half as far as the furthest: what
+    stands between the two resembles the evidence, and kept beside it takes most of the gain away. A K_s below
+    the number of evidence sentences compresses some of them, which costs more.
     """
-    k_sharp = evidence_count(relevance, config.k_sharp, REACH * config.k_sharp)
-    k_sharp = max(config.k_sharp, k_sharp)
+    most = evidence_count(relevance, 1, REACH * config.k_sharp)
+    ordered = torch.sort(relevance, descending=True).values[: most + 1]
+    falls = ordered[:-1] - ordered[1:]
+    count = 1 + int((falls >= _FAR * falls.max()).int().argmax()) if len(falls) == most else most
+    k_sharp = max(config.k_sharp, count)
     return replace(config, k_sharp=k_sharp, k_broad=max(config.k_broad, k_sharp + 1))

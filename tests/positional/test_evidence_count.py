@@ -57,6 +57,16 @@ def test_four_values_are_held_by_a_centre_meant_for_three() -> None:
     assert replace(found, k_sharp=3, k_broad=4) == config
 
 
+def test_what_merely_resembles_the_evidence_is_not_kept_with_it() -> None:
+    config = replace(PACKAGE_DEFAULTS, k_sharp=3, k_broad=4)
+    # One fact among eight of its kind, and text of another kind.
+    z = torch.tensor([3.2, *[1.5] * 7, *[-0.6] * 20], dtype=torch.float64)
+    assert widened(config, z).k_sharp == 3
+    # A fall of less than half the furthest parts nothing.
+    z = torch.tensor([3.0, 2.9, 2.8, 2.7, 1.8, *[-0.6] * 20], dtype=torch.float64)
+    assert widened(config, z).k_sharp == 5
+
+
 def test_one_value_leaves_the_centres_alone() -> None:
     z = torch.tensor([5.0] + [0.0] * 30, dtype=torch.float64)
     assert widened(PACKAGE_DEFAULTS, z) == PACKAGE_DEFAULTS
