@@ -15,6 +15,9 @@ from positional.sources.terms import terms
 # The library asks for its debugging messages on import, one for each index.
 logging.getLogger("bm25s").setLevel(logging.WARNING)
 
+_SATURATION = 0.5
+"""k1; b is 0: in a sentence, which is short, repeating a term says little, and length nothing."""
+
 
 class LexicalSource:
     """Needs neither the model nor a network, so that a request costs one prefill."""
@@ -52,6 +55,6 @@ def bm25(documents: Sequence[Sequence[str]], query: Sequence[str]) -> tuple[torc
     shared = [term for term in dict.fromkeys(query) if term in held]
     if not shared:
         return torch.zeros(len(documents), dtype=torch.float64), 0
-    ranker = bm25s.BM25()
+    ranker = bm25s.BM25(k1=_SATURATION, b=0.0)
     ranker.index([list(document) for document in documents], show_progress=False)
     return torch.from_numpy(ranker.get_scores(shared)).double(), len(shared)

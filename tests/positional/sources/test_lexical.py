@@ -20,8 +20,7 @@ SENTENCES = (
 
 
 def _direct(documents: Sequence[Sequence[str]], query: Sequence[str]) -> list[float]:
-    """BM25 as Lucene has it: k1 = 1.5, b = 0.75."""
-    mean = sum(map(len, documents)) / len(documents)
+    """BM25 as Lucene has it: k1 = 0.5, b = 0."""
     scores = []
     for document in documents:
         counts, score = Counter(document), 0.0
@@ -29,7 +28,7 @@ def _direct(documents: Sequence[Sequence[str]], query: Sequence[str]) -> list[fl
             holding = sum(term in other for other in documents)
             weight = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
             count = counts[term]
-            score += weight * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(document) / mean))
+            score += weight * count / (count + 0.5)
         scores.append(score)
     return scores
 
@@ -40,6 +39,12 @@ def test_scores_are_those_of_the_formula() -> None:
     scores, shared = bm25(documents, query)
     assert scores.tolist() == pytest.approx(_direct(documents, query), rel=1e-5)
     assert shared == 2
+
+
+def test_sentences_that_share_the_same_terms_score_alike_however_long_they_are() -> None:
+    short, long = ["key", "lies", "there"], ["key", "lies", *map(str, range(40))]
+    scores, _ = bm25([short, long, ["key"], ["other"]], ["key", "lies"])
+    assert scores[0] == scores[1] > scores[2] > scores[3] == 0
 
 
 async def test_the_sentence_that_shares_the_rarest_words_comes_first() -> None:
