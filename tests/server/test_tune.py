@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 
 from cache import head_profile
 from cache.head_profile import HeadProfile
+from positional.guard import PACKAGE_GUARD
 from positional.qgpm import PACKAGE_DEFAULTS, QGPMConfig
 from server import default_model, tune
 from server.command import main
@@ -76,7 +78,9 @@ def test_time_for_nothing_is_an_error() -> None:
 def test_an_interrupted_search_prints_its_best_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search) -> Any:
+    def interrupted(
+        folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search, *, guard_only: bool
+    ) -> Any:
         measured = Measured()
 
         def objective(config: QGPMConfig, block: int) -> BlockGain:
@@ -101,7 +105,10 @@ def test_an_interrupted_search_prints_its_best_and_writes_nothing(
 def test_the_result_goes_into_the_profile_and_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def tuned(folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search) -> Any:
+    def tuned(
+        folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search, *, guard_only: bool
+    ) -> Any:
+        assert not guard_only
         held_out = tune.find(measured, profile.defaults, seed, Clock(600, measured.now), search)
         return held_out, tune.tuned_profile(profile, held_out, minutes, seed, (500,), 135)
 
@@ -120,6 +127,30 @@ def test_the_result_goes_into_the_profile_and_is_printed(
     assert written.tuning.changed is (written.defaults != before.defaults)
     assert written.tuning.gain_heads.mean == pytest.approx(written.defaults.score_low, abs=1e-3)
     assert str(out) in capsys.readouterr().out
+
+
+def test_the_guard_alone_leaves_the_settings_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def tuned(
+        folder: Path, profile: HeadProfile, minutes: float, seed: int, search: Search, *, guard_only: bool
+    ) -> Any:
+        assert guard_only
+        return None, replace(profile, guard=PACKAGE_GUARD, relevance={"heads": 1.0, "lexical": 2.0})
+
+    monkeypatch.setattr(tune, "tune", tuned)
+    out = tmp_path / "heads.json"
+    before = head_profile.find(MODEL, None)
+    assert before is not None
+
+    assert main(["tune", str(MODEL), "--out", str(out), "--minutes", "10", "--guard-only"]) == 0
+
+    written = head_profile.load(out)
+    assert (written.guard, written.relevance) == (PACKAGE_GUARD, {"heads": 1.0, "lexical": 2.0})
+    assert (written.defaults, written.tuning) == (before.defaults, before.tuning)
+    printed = capsys.readouterr().out
+    assert "'lexical': 2.0" in printed
+    assert "gold evidence" not in printed
 
 
 def test_what_cannot_be_done_is_said_before_the_work(
