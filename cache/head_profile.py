@@ -41,7 +41,7 @@ Count = Annotated[int, Field(ge=1)]
 Index = Annotated[int, Field(ge=0)]
 ReciprocalRank = Annotated[float, Field(ge=0, le=1)]
 OwnSource = Literal["heads", "lexical"]  # of the sources, those that every server of the model has
-Weight = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(gt=0, le=1e6)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -112,7 +112,8 @@ class Tuning:
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class HeadProfile:
-    """The heads that relevance is read from (QGPM paper, 4.1 and appendix A), and QGPM's defaults."""
+    """The heads that relevance is read from (QGPM paper, 4.1 and appendix A), and QGPM's defaults: settings,
+    sources and guard."""
 
     format: Literal[4]
     model: str

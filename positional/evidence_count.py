@@ -12,23 +12,20 @@ _FAR = 0.5
 """Of the furthest fall."""
 
 
-def evidence_count(relevance: torch.Tensor, least: int, most: int) -> int:
-    """The number from `least` to `most` behind which the relevance z [sentences] falls furthest.
+def evidence_count(relevance: torch.Tensor, most: int) -> int:
+    """The number from 1 to `most` behind which the relevance z [sentences] falls furthest.
 
-    Of equal falls the first. Where all of them are 0, whatever is as relevant as the last of the `least`
-    counts too, unless that is every sentence. So equal sentences are parted only where nothing else is left.
+    Of equal falls the first. Where all of them are 0, whatever is as relevant as the first counts, unless
+    that is every sentence. So equal sentences are parted only where nothing else is left.
     """
-    count = len(relevance)
-    least = min(max(1, least), count)
-    if least == count:
-        return count
+    if len(relevance) == 1:
+        return 1
     ordered = torch.sort(relevance, descending=True).values
-    falls = ordered[:-1] - ordered[1:]  # falls[k - 1]: behind the first k
-    within = falls[least - 1 : max(least, most)]
-    if bool((within > 0).any()):
-        return least + int(within.argmax())
-    tied = int((relevance >= ordered[least - 1]).sum())
-    return tied if tied < count else least
+    falls = (ordered[:-1] - ordered[1:])[:most]  # falls[k - 1]: behind the first k
+    if bool((falls > 0).any()):
+        return 1 + int(falls.argmax())
+    tied = int((relevance >= ordered[0]).sum())
+    return tied if tied < len(relevance) else 1
 
 
 def widened(config: QGPMConfig, relevance: torch.Tensor) -> QGPMConfig:
@@ -38,7 +35,7 @@ def widened(config: QGPMConfig, relevance: torch.Tensor) -> QGPMConfig:
     stands between the two resembles the evidence, and kept beside it takes most of the gain away. A K_s below
     the number of evidence sentences compresses some of them, which costs more.
     """
-    most = evidence_count(relevance, 1, REACH * config.k_sharp)
+    most = evidence_count(relevance, REACH * config.k_sharp)
     ordered = torch.sort(relevance, descending=True).values[: most + 1]
     falls = ordered[:-1] - ordered[1:]
     count = 1 + int((falls >= _FAR * falls.max()).int().argmax()) if len(falls) == most else most

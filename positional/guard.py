@@ -63,7 +63,7 @@ class Signs:
         `spans`: the sentences' tokens.
         """
         ordered, order = torch.sort(z, descending=True, stable=True)
-        count = evidence_count(z, 1, REACH * k_sharp)
+        count = evidence_count(z, REACH * k_sharp)
         count = min(count, len(z) - 1)
         rest = ordered[count:]
         spread = float(rest.std(correction=0))

@@ -96,7 +96,7 @@ class ScoredTokens(BaseModel):
 
 
 class PromptRelevance(BaseModel):
-    """The score pass of one prompt."""
+    """The relevance of one prompt's sentences."""
 
     reason: str = ""
     query_rows: list[int]
@@ -109,13 +109,13 @@ class PromptRelevance(BaseModel):
 
 
 class OneRelevance(PromptRelevance):
-    """The score pass of a body with one prompt."""
+    """The relevance for a body with one prompt."""
 
     model: str
 
 
 class SeveralRelevances(BaseModel):
-    """The score passes of a body with several."""
+    """The relevance for a body with several."""
 
     model: str
     prompts: list[PromptRelevance]

@@ -96,8 +96,8 @@ def parser() -> FlexibleArgumentParser:
         "--head-profile",
         type=Path,
         metavar="FILE",
-        help="the heads that relevance is read from (default: ropeway-heads.json in the model's folder, else "
-        "the one that comes with the package for the model)",
+        help="the heads that can rank sentences, and QGPM's defaults (default: ropeway-heads.json in the "
+        "model's folder, else the one that comes with the package for the model)",
     )
     add_relevance_flags(ours)
     ours.add_argument(

@@ -17,7 +17,7 @@ from server.request_error import RequestError
 def read_body(body: Mapping[str, Any]) -> Body:
     """A chat where there are messages, else a completion; raises RequestError.
 
-    Sampling parameters may stay in the body: a score pass samples nothing.
+    Sampling parameters may stay in the body: nothing is sampled.
     """
     chat = body.get("messages") is not None
     if chat and body.get("prompt") is not None:
@@ -40,9 +40,9 @@ def read_score_fields(body: Body, abilities: Abilities) -> QGPMFields:
     """The body's `qgpm`, switched on; raises RequestError."""
     fields = read_fields(body, abilities)
     if fields.asked and not fields.enabled:
-        raise RequestError("qgpm is false, but without it there is no score pass", "qgpm")
+        raise RequestError("qgpm is false, but without it there is no relevance", "qgpm")
     if fields.evidence is not None:
-        raise RequestError("qgpm.evidence replaces the score pass; leave it out here", "qgpm.evidence")
+        raise RequestError("qgpm.evidence replaces the relevance; leave it out here", "qgpm.evidence")
     return replace(fields, enabled=True, asked=True)
 
 
@@ -53,7 +53,7 @@ def _refuse_answers(body: Body) -> None:
     if body.stream:
         raise RequestError("stream means nothing here: there is one JSON response", "stream")
     if body.n not in (None, 1):
-        raise RequestError(f"n must be 1 here: a prompt has one score pass (got {body.n})", "n")
+        raise RequestError(f"n must be 1 here: a prompt has one relevance (got {body.n})", "n")
     refuse_forged(body.vllm_xargs)
     if body.vllm_xargs is not None:
         raise RequestError("vllm_xargs means nothing here: there is no answer", "vllm_xargs")

@@ -1,4 +1,4 @@
-"""Routes of Ropeway's own: what was done, what the model is, and the score pass alone."""
+"""Routes of Ropeway's own: what was done, what the model is, and the relevance alone."""
 
 from contextlib import nullcontext
 from dataclasses import asdict

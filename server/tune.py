@@ -77,7 +77,7 @@ def run(model: str, out: Path, minutes: float, seed: int, profile: Path | None, 
         tuned.save(out)
     except KeyboardInterrupt:
         _print(search)
-        print("ropeway: interrupted; nothing was compared on held-out samples or written.", file=sys.stderr)
+        print("ropeway: interrupted; nothing was written.", file=sys.stderr)
         return 130
     except (
         TuningError,

@@ -106,14 +106,14 @@ def find(
                 judged += rankings(blocks, fusion)
             blocks += 1
             bar.set_postfix_str(f"{len(judged)} rankings", refresh=False)
-    if blocks < FEWEST_BLOCKS:
+    if blocks < FEWEST_BLOCKS or not judged:
         return None
     return calibrated(judged, (LEXICAL, HEADS, fusion))
 
 
 @dataclass(slots=True)
 class Rankings:
-    """Asks a server to rank blocks of samples that serve nothing else.
+    """Asks a server to rank blocks of samples that serve nothing else, nor both of its methods.
 
     `config`: the settings under which they are modulated. `embeds`: whether the server has embeddings.
     """
@@ -124,12 +124,12 @@ class Rankings:
 
     async def told(self, number: int) -> list[Told]:
         """What heads and words say of each sample of block `number`, from 0; raises LikelihoodError."""
-        found = await asyncio.gather(*map(self._told, self.measure.samples(_number(number))))
+        found = await asyncio.gather(*map(self._told, self.measure.samples(_number(2 * number + 1))))
         return [told for told in found if told.evidence]
 
     async def judged(self, number: int, fusion: Choice) -> list[Judged]:
         """Each sample of block `number` ranked by every choice, and by chance; raises LikelihoodError."""
-        number = _number(number)
+        number = _number(2 * number)
         block = await self.measure.block(number)
         choices = (HEADS, LEXICAL, fusion, *(EMBEDDING if self.embeds else ()))
         parts = zip(block.samples, block.golds, block.plain, strict=True)
@@ -142,11 +142,11 @@ class Rankings:
         return [ranking for one in found for ranking in one]
 
     async def _told(self, one: Sample) -> Told:
-        z = {}
-        for choice in (HEADS, LEXICAL):
-            told = await self.measure.asked.relevance(one, _field(self.config, one, choice))
-            z[choice.sources[0]] = _z(told)
-        return Told(z, _evidence(one, told))
+        heads, words = [
+            await self.measure.asked.relevance(one, _field(self.config, one, choice))
+            for choice in (HEADS, LEXICAL)
+        ]
+        return Told({"heads": _z(heads), "lexical": _z(words)}, _evidence(one, heads))
 
 
 async def judge(
@@ -182,7 +182,7 @@ def calibrated(judged: Sequence[Judged], choices: Sequence[Choice]) -> Found:
     A logistic regression on the signs. A choice's level is that at which samples gain most by it, of those at
     which hardly any random ranking modulates and no kind surely loses more than noise; the highest of all
     where none of these gains. The first choice stays unless another surely gains more: what asks the heads
-    costs a pass.
+    costs a pass. The guard's level is the chosen one's, also where a request names other sources.
     """
     signs = np.array([astuple(ranking.signs) for ranking in judged])
     right = np.array([ranking.right for ranking in judged], dtype=float)

@@ -127,8 +127,13 @@ class Cells:
             Mean.of([sample.logprob for sample in samples]),
             Mean.of([sample.correct for sample in samples]),
             Comparison.of(PLAIN, [pairs]) if pairs else None,
-            below([ours.logprob - plain.logprob for ours, plain in pairs]) if pairs else None,
+            None if method == PLAIN else self.p_below(task, length, method),
         )
+
+    def p_below(self, task: str, length: int, method: str, base: str = PLAIN) -> float | None:
+        """The p-value of a mean log-probability below the base's in one cell; None without pairs."""
+        pairs = self.pairs(task, length, method, base)
+        return below([ours.logprob - theirs.logprob for ours, theirs in pairs]) if pairs else None
 
     def pairs(self, task: str, length: int, method: str, base: str) -> list[tuple[Observation, Observation]]:
         """What both observed on the same samples of one cell, by number."""

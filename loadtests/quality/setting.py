@@ -10,7 +10,7 @@ from typing import Any
 from cache.head_profile import HeadProfile, fingerprint
 from loadtests.machine import machine, versions
 from loadtests.quality.datasets import Dataset, files
-from loadtests.quality.methods import GUARDED
+from loadtests.quality.methods import CHANCE, GUARDED
 from loadtests.quality.options import Options
 from loadtests.quality.source import digest
 
@@ -51,7 +51,7 @@ class Setting:
 
         Raises HeadProfileError where it has no fingerprint, and what the making of samples does.
         """
-        guards = bool(GUARDED.keys() & grid["methods"].keys())
+        guards = bool({*GUARDED, *CHANCE} & grid["methods"].keys())
         return Setting(
             model=folder.resolve().name,
             fingerprint=fingerprint(folder),

@@ -56,7 +56,7 @@ class Look:
 LOOKS: Mapping[str, Look] = {
     "plain": Look("plain", "#6e7781", "o"),
     "qgpm": Look("QGPM", "#d55e00", "s"),
-    "qgpm_guarded": Look("QGPM, guarded", "#0072b2", "h"),
+    "qgpm_guarded": Look("QGPM as served", "#0072b2", "h"),
     "gold": Look("QGPM, gold evidence", "#1a7f37", "D", "--"),
     "lexical": Look("BM25", "#0072b2", "<"),
     "embedding": Look("embeddings", "#1a7f37", ">"),

@@ -10,6 +10,7 @@ const MODES = ["plain", "qgpm"];
 const REASONS = {
   too_few_sentences: "the document has fewer than two sentences",
   equal_relevance: "all sentences are equally relevant",
+  guard: "the relevance was not sure enough for the guard",
   no_relevance: "no source of relevance answered",
 };
 const SOURCES = {

@@ -87,6 +87,17 @@ def test_a_profile_says_how_its_defaults_were_tuned(tmp_path: Path) -> None:
     assert profile.tuning.gain_evidence.low == 0.5
 
 
+def test_a_profile_says_what_ranks_by_default(tmp_path: Path) -> None:
+    profile = head_profile.load(write(tmp_path / "heads.json", relevance={"heads": 1, "lexical": 2.5}))
+
+    profile.save(tmp_path / "again.json")
+
+    assert profile.relevance == {"heads": 1.0, "lexical": 2.5}
+    assert head_profile.load(tmp_path / "again.json") == profile
+    # What the heads say of a document is the same whoever else is asked.
+    assert profile.digest == head_profile.load(write(tmp_path / "heads.json")).digest
+
+
 def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_path: Path) -> None:
     profile = head_profile.load(write(tmp_path / "heads.json"))
     (tmp_path / "folder").mkdir()
@@ -100,7 +111,12 @@ def test_saving_leaves_no_partial_file_where_the_target_cannot_be_replaced(tmp_p
 @pytest.mark.parametrize(
     ("changed", "field"),
     [
-        ({"format": 2}, "format"),
+        ({"format": 3}, "format"),
+        ({"relevance": {}}, "relevance"),
+        ({"relevance": {"embedding": 1.0}}, "relevance.embedding.[key]"),
+        ({"relevance": {"heads": 0.0}}, "relevance.heads"),
+        ({"relevance": {"heads": True}}, "relevance.heads"),
+        ({"relevance": {"lexical": 1e308}}, "relevance.lexical"),
         ({"fingerprint": "no"}, "fingerprint"),
         ({"heads": []}, "heads"),
         ({"heads": [{"layer": -1, "head": 0, "mrr": 0.5}]}, "heads.0.layer"),

@@ -198,7 +198,7 @@ def test_a_bad_prompt_of_the_score_pass_is_named(server: Server) -> None:
         ({"n": 2}, "n", ["must be 1", "2"]),
         ({"use_beam_search": True}, "use_beam_search", ["no answer"]),
         ({"qgpm": False}, "qgpm", ["false"]),
-        ({"qgpm": {"evidence": [PASSAGE]}}, "qgpm.evidence", ["score pass"]),
+        ({"qgpm": {"evidence": [PASSAGE]}}, "qgpm.evidence", ["replaces the relevance"]),
         ({"vllm_xargs": {"ropeway_first": 1}}, "vllm_xargs", ["ropeway_first"]),
         ({"vllm_xargs": {"other": 1}}, "vllm_xargs", ["no answer"]),
     ],

@@ -12,38 +12,27 @@ from positional.qgpm import PACKAGE_DEFAULTS
 
 
 @pytest.mark.parametrize(
-    ("z", "least", "most", "expected"),
+    ("z", "most", "expected"),
     [
-        ([9, 8, 8, 8, 1, 0], 1, 6, 4),  # the largest fall
-        ([9, 1, 0.9, 0.8], 1, 4, 1),
-        ([9, 1, 0.9, 0.8], 2, 4, 2),  # of equal falls the first
-        ([9, 8, 7, 1], 1, 2, 1),
-        ([5, 5, 5, 0, 0], 2, 2, 3),  # a tie is kept whole
-        ([5, 0, 0, 0], 2, 3, 2),  # but not where that were every sentence
-        ([3, 3], 5, 9, 2),
-        ([3], 1, 1, 1),
+        ([9, 8, 8, 8, 1, 0], 6, 4),  # the largest fall
+        ([9, 1, 0.9, 0.8], 4, 1),
+        ([9, 8, 7, 1], 2, 1),  # of equal falls the first
+        ([5, 5, 5, 0, 0], 2, 3),  # a tie is kept whole
+        ([3, 3], 9, 1),  # but not where that were every sentence
+        ([3], 1, 1),
     ],
 )
-def test_evidence_ends_where_relevance_falls_furthest(
-    z: list[float], least: int, most: int, expected: int
-) -> None:
+def test_evidence_ends_where_relevance_falls_furthest(z: list[float], most: int, expected: int) -> None:
     shuffled = torch.tensor(z, dtype=torch.float64)[torch.randperm(len(z))]
-    assert evidence_count(shuffled, least, most) == expected
+    assert evidence_count(shuffled, most) == expected
 
 
 @settings(max_examples=200)
-@given(
-    st.lists(st.integers(0, 6), min_size=1, max_size=20),
-    st.integers(1, 12),
-    st.integers(1, 12),
-)
-def test_the_count_parts_equal_sentences_only_where_all_below_are_equal(
-    values: list[int], least: int, most: int
-) -> None:
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=20), st.integers(1, 12))
+def test_the_count_parts_equal_sentences_only_where_all_below_are_equal(values: list[int], most: int) -> None:
     z = torch.tensor(values, dtype=torch.float64)
-    count = evidence_count(z, least, most)
+    count = evidence_count(z, most)
     assert 1 <= count <= len(values)
-    assert count >= min(least, len(values))
     ordered = sorted(values, reverse=True)
     if count < len(values) and ordered[count - 1] == ordered[count]:
         assert ordered[count] == ordered[-1]

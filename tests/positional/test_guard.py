@@ -61,7 +61,7 @@ def test_random_relevance_is_answered_plainly_in_95_of_100_requests(sources: tup
     assert decisions.count("plain") >= 190
 
 
-@pytest.mark.parametrize("source", ["heads", "lexical", "embedding"])
+@pytest.mark.parametrize("source", ["heads", "embedding"])
 def test_a_sentence_that_stands_far_out_is_trusted(source: SourceName) -> None:
     for seed in range(20):
         confidence = PACKAGE_GUARD.confidence(_signs(_standing_out(seed, source)))
@@ -73,6 +73,38 @@ def test_a_source_that_disagrees_lowers_the_confidence() -> None:
     alike, other = _standing_out(1, "lexical"), _noise(2, source="lexical")
     agreeing, doubted = (PACKAGE_GUARD.confidence(_signs(sure, second)) for second in (alike, other))
     assert agreeing > doubted
+
+
+@pytest.mark.parametrize(
+    ("shared", "terms", "signs"),
+    [(3, 4, (math.log(4), 0.0)), (1, 4, (math.log(2), 1.0)), (1, 1, (math.log(2), 0.0)), (0, 4, (0.0, 0.0))],
+)
+def test_one_shared_term_of_several_is_told_from_more(
+    shared: int, terms: int, signs: tuple[float, float]
+) -> None:
+    counts = torch.zeros(80, dtype=torch.int64)
+    counts[30] = shared
+    words = replace(_standing_out(0, "lexical"), shared=counts, terms=terms)
+    found = _signs(words)
+    assert (found.shared, found.sole) == pytest.approx(signs)
+    fused = _signs(_standing_out(1), words)
+    assert (fused.shared, fused.sole) == pytest.approx(signs)
+
+
+def test_without_words_no_term_is_shared() -> None:
+    found = _signs(_standing_out(0), _standing_out(1, "embedding"))
+    assert (found.shared, found.sole) == (0, 0)
+
+
+def test_one_word_that_a_single_sentence_shares_is_not_trusted_and_several_are() -> None:
+    decisions = []
+    for shared in (1, 3):
+        counts = torch.zeros(80, dtype=torch.int64)
+        counts[30] = shared
+        reading = Reading("lexical", standardise(counts.double()[:, None]), 0.0, shared=counts, terms=4)
+        confidence = PACKAGE_GUARD.confidence(_signs(reading))
+        decisions.append(PACKAGE_GUARD.decide(confidence, DEFAULT_DIAL))
+    assert decisions == ["plain", "full"]
 
 
 def test_a_dial_of_0_always_lets_qgpm_act() -> None:

@@ -25,6 +25,8 @@ def served() -> Iterator[Server]:
 def test_the_sentence_that_is_shaded_most_holds_the_planted_fact(opened: Open, served: Server) -> None:
     page = opened(f"{served.url}/ui")
     expect(page.locator("#model")).to_have_text("SmolLM2-135M-Instruct")
+    # What the shipped head profile says.
+    assert served.get("/v1/positional").json()["defaults"]["relevance"] == {"lexical": 1.0}
     compare(page, planted(), QUESTION, PATIENCE_MS)
     note = page.locator("#relevance-note").inner_text()
     tokens = int(note.split("prompt of ")[1].split(" tokens")[0].replace(",", ""))
@@ -34,7 +36,7 @@ def test_the_sentence_that_is_shaded_most_holds_the_planted_fact(opened: Open, s
     for section in ("#plain", "#qgpm"):
         expect(page.locator(f"{section} .times")).to_contain_text("first token")
         assert page.locator(f"{section} .text").inner_text()
-    expect(page.locator("#qgpm .times")).to_contain_text("score pass")
+    expect(page.locator("#qgpm .times")).to_contain_text("answer pass")
     assert page.locator("#plots svg").count() == 3
     expect(page.locator("#tiles")).to_contain_text("qgpm")
     expect(page.locator("#shaded .boundary")).to_contain_text("protected prefix")

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 Open = Callable[..., Page]
 """Opens a page at an address; `width`, `height` of the window and `dark` may follow."""
 
-# Two prefills of 3,000 tokens on one slow core.
+# A prefill of 3,000 tokens for each answer on one slow core.
 PATIENCE_MS = 240_000
 
 

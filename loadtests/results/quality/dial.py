@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from loadtests.quality import notation
 from loadtests.quality.cells import PLAIN, Cells
-from loadtests.quality.methods import GUARDED, RANKED
+from loadtests.quality.methods import CHANCE, GUARDED, RANKED
 from loadtests.quality.statistics import Interval
 from loadtests.results import markdown
 from loadtests.results.drawing import INK, Plot, drawn, look, plot
@@ -39,6 +39,7 @@ def settings(cells: Cells, method: str) -> list[Setting]:
             for number, ours in cells.samples(cell.task, cell.length, method).items()
             if (theirs := cells.samples(cell.task, cell.length, PLAIN).get(number)) is not None
         ),
+        key=lambda one: one[0],
         reverse=True,
     )
     if not any(confidence for confidence, _, _ in gains):
@@ -57,7 +58,7 @@ def settings(cells: Cells, method: str) -> list[Setting]:
 
 def dialled(cells: Cells) -> dict[str, list[Setting]]:
     """The settings of every source of relevance that was asked without the guard, by method."""
-    found = {method: settings(cells, method) for method in RANKED if method not in GUARDED}
+    found = {method: settings(cells, method) for method in RANKED if method not in {*GUARDED, *CHANCE}}
     return {method: rows for method, rows in found.items() if rows}
 
 

@@ -7,7 +7,7 @@ from loadtests.quality.cells import PLAIN, Cells
 from loadtests.quality.methods import CHANCE as CHANCES
 from loadtests.quality.methods import GUARDED
 from loadtests.quality.observations import Run
-from loadtests.quality.statistics import below, holm
+from loadtests.quality.statistics import holm
 from loadtests.results import markdown
 from loadtests.results.drawing import look
 from loadtests.results.files import CHANCE
@@ -77,8 +77,8 @@ def chance(run: Run | None) -> Section:
 
 def _worse_cells(cells: Cells, method: str, base: str) -> int:
     """Cells in which a method is below another, by Holm's steps over all of them."""
-    pairs = (cells.pairs(task, length, method, base) for task in cells.tasks for length in cells.lengths)
-    values = [below([ours.logprob - theirs.logprob for ours, theirs in found]) for found in pairs if found]
+    found = (cells.p_below(task, length, method, base) for task in cells.tasks for length in cells.lengths)
+    values = [value for value in found if value is not None]
     return sum(p < LEVEL for p in holm(values))
 
 

@@ -63,7 +63,7 @@ def verdict(cells: Cells, method: str) -> str:
 
 
 def by_task(cells: Cells) -> str:
-    """Gold evidence and the heads beside plain, task by task over all lengths."""
+    """Our methods beside plain, task by task over all lengths."""
     methods = [method for method in OURS if cells.of(method)]
     rows = []
     for task in cells.tasks:

@@ -31,6 +31,16 @@ def test_the_surest_are_modulated_first_and_the_others_count_as_plain(tmp_path: 
     assert half.accuracy.mean == pytest.approx(0.5)
 
 
+def test_what_the_guard_had_nothing_to_judge_comes_last_and_in_no_order(tmp_path: Path) -> None:
+    lines = [line("plain", number, -5.0) for number in range(8)]
+    judged = [line("lexical", number, -4.0, confidence=0.9) for number in range(2)]
+    plainly = [line("lexical", number, -5.0 + 0.01 * number, mode="plain") for number in range(2, 8)]
+    found = settings(cells(tmp_path, setting(), *lines, *judged, *plainly), "lexical")
+    assert [one.logprob.mean for one in found[:2]] == pytest.approx([1 / 8, 2 / 8])
+    # Of four, the two that were judged and the next two as they come, not the best.
+    assert found[2].logprob.mean == pytest.approx((2 + 0.02 + 0.03) / 8)
+
+
 def test_the_dial_is_told_in_a_table_and_drawn(tmp_path: Path) -> None:
     told = dial(_cells(tmp_path))
     assert "| QGPM | 50 % | 0.50 |" in told

@@ -16,7 +16,7 @@ def test_the_share_of_modulated_requests_is_told_task_by_task(tmp_path: Path) ->
         for number in NUMBERS
     ]
     told = guarded(cells(tmp_path, setting(), line("plain", 0, -5.0), *lines))
-    assert "| QGPM, guarded | 6 of 8 (75 %) | 1 of 8 (12 %) | 7 of 16 (44 %) |" in told
+    assert "| QGPM as served | 6 of 8 (75 %) | 1 of 8 (12 %) | 7 of 16 (44 %) |" in told
 
 
 def test_nothing_is_told_where_no_method_has_a_guard(tmp_path: Path) -> None:
