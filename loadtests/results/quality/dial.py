@@ -81,8 +81,8 @@ def dial(cells: Cells) -> str:
     return "\n\n".join(
         (
             "### The guard's dial",
-            "Were only the surest of the samples modulated and the others answered plainly, over all cells, "
-            "without the guard, and so with K as it is set (under the guard it grows, which four values need):",
+            "Were only the surest of the samples modulated and the others answered plainly, over all cells. "
+            "Nothing guards here, so K is as it is set (under the guard it grows, which four values need):",
             markdown.table(head, rows),
         )
     )
