@@ -1,7 +1,7 @@
 """The guard's calibration: when is all evidence among what relevance keeps, when does that pay, and by whom?
 
 Samples of the tuning split are ranked by every source that the server has, and by fusions of them; beside
-them stand random rankings, alone and fused with the heads', which a guard has to tell from others. What pays
+them stand random rankings, alone and fused with others, which a guard has to tell from those. What pays
 best under the guard becomes the default.
 """
 
@@ -22,9 +22,12 @@ from positional.evidence_count import widened
 from positional.guard import SIGNS, SOFT_SHARE, Guard, Signs
 from positional.qgpm import QGPMConfig
 from positional.relevance import rank, standardise, unity
+from positional.sources.contract import Asked as Texts
 from positional.sources.contract import Reading
 from positional.sources.fusion import Choice, equal, fuse
+from positional.sources.lexical import LexicalSource
 from server.likelihood import Gold
+from server.locate import QUESTION_MARK
 from server.relevance_choice import HEADS
 from server.samples import KINDS, Sample
 from server.tune_clock import BAR, Clock
@@ -245,7 +248,7 @@ def _surely_loses(gains: Sequence[float]) -> bool:
 def _by_chance(
     one: Sample, told: Mapping[str, Any], heads_unity: float, config: QGPMConfig, number: int
 ) -> list[Judged]:
-    """Two heads that say nothing, embeddings that say nothing, and these beside the model's own heads."""
+    """Heads that say nothing, and embeddings that say nothing: alone and beside heads, words and both."""
     z, evidence = _z(told), _evidence(one, told)
     spans = [(sentence["start"], sentence["end"]) for sentence in told["sentences"]]
     draw = torch.Generator().manual_seed(number)
@@ -253,15 +256,18 @@ def _by_chance(
     silent = standardise(signals[:, :2])
     noise = Reading("embedding", standardise(signals[:, 2:]), 0.0)
     heads = Reading("heads", z, 0.0, unity=heads_unity)
+    words = LexicalSource().read_here(_texts(one, told))
     found = []
     for readings in (
         [Reading("heads", silent, 0.0, unity=unity(signals[:, :2], silent))],
         [noise],
         [heads, noise],
+        [words, noise],
+        [heads, words, noise],
     ):
         fused = fuse(readings, equal(*(reading.source for reading in readings)))
         signs = Signs.of(readings, fused, spans, config.k_sharp)
-        right, by_chance = _keeps(config, fused, evidence), heads not in readings
+        right, by_chance = _keeps(config, fused, evidence), len(readings) == 1
         found.append(Judged(one.kind, signs, right, None, by_chance=by_chance, sample=number))
     return found
 
@@ -272,6 +278,12 @@ def _number(block: int) -> int:
 
 def _field(config: QGPMConfig, one: Sample, choice: Choice) -> dict[str, Any]:
     return {**with_heads(config, one), "relevance": dict(choice.weights), "guard": 0}
+
+
+def _texts(one: Sample, told: Mapping[str, Any]) -> Texts:
+    """What the server asks its sources about a sample."""
+    sentences = tuple(sentence["text"] for sentence in told["sentences"])
+    return Texts(sentences, one.question.removeprefix(QUESTION_MARK).strip())
 
 
 def _z(told: Mapping[str, Any]) -> torch.Tensor:

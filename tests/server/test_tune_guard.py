@@ -237,4 +237,9 @@ async def test_a_sample_is_ranked_by_every_source_that_tells_sentences_apart_and
     assert [ranking.right for ranking in told] == [True, True]
     counted = sum(gold.counted for gold in forced) / len(forced)
     assert [ranking.gain for ranking in told] == pytest.approx([9.0 - 0.5 * counted] * len(told))
-    assert [ranking.by_chance for ranking in found if ranking.gain is None] == [True, True, False]
+    chance = [ranking for ranking in found if ranking.gain is None]
+    assert [ranking.by_chance for ranking in chance] == [True, True, False, False, False]
+    spoke = [(one.signs.heads, one.signs.lexical, one.signs.embedding) for one in chance]
+    assert spoke == [(1, 0, 0), (0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1)]
+    # Words find the evidence, which shares more than one term with the question.
+    assert all((one.signs.shared > 0) is (one.signs.lexical == 1) for one in chance)
