@@ -30,6 +30,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_confi
 from cache import whole_file
 from positional.guard import Guard
 from positional.qgpm import QGPMConfig, QGPMError
+from positional.sources.fusion import HEAVIEST
 
 FILE_NAME = "ropeway-heads.json"
 QUERY_TAIL = 4
@@ -41,7 +42,7 @@ Count = Annotated[int, Field(ge=1)]
 Index = Annotated[int, Field(ge=0)]
 ReciprocalRank = Annotated[float, Field(ge=0, le=1)]
 OwnSource = Literal["heads", "lexical"]  # of the sources, those that every server of the model has
-Weight = Annotated[float, Field(gt=0, le=1e6)]
+Weight = Annotated[float, Field(gt=0, le=HEAVIEST)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 

@@ -20,6 +20,11 @@ Span = tuple[int, int]
 """Characters [start, end) of the prompt's text."""
 
 
+def unmarked(question: str) -> str:
+    """What is asked, without the mark before it and white space around it."""
+    return question.removeprefix(QUESTION_MARK).strip()
+
+
 class LocateError(ValueError):
     """A text that the prompt does not hold: `field` of the `qgpm` object, or "messages" of the body."""
 

@@ -9,10 +9,10 @@ from vllm.entrypoints.serve.engine.protocol import ErrorResponse
 
 from positional.profile import ROPE_TYPES
 from positional.qgpm import Ablation
-from positional.sources.fusion import Fusion
+from positional.sources.fusion import HEAVIEST, Fusion
 from server.error_response import OwnRoute
 from server.fields import MOST_NEIGHBOURS
-from server.relevance_choice import HEAVIEST, SOURCES
+from server.relevance_choice import SOURCES
 
 _TEXT = {"type": "string", "minLength": 1}
 _COUNT = {"type": "integer", "maximum": 2**31 - 1}

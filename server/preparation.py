@@ -18,7 +18,7 @@ from positional.sources.fusion import Choice
 from server.evidence import EvidenceRelevance, evidence_relevance
 from server.fields import FieldError, QGPMFields
 from server.limits import LimitError, Limits
-from server.locate import QUESTION_MARK, Located, LocateError, Source, locate
+from server.locate import Located, LocateError, Source, locate, unmarked
 from server.offsets import OffsetsError, TokenizedPrompt, tokenized
 from server.relevance_choice import HEADS
 from server.request_error import RequestError
@@ -91,7 +91,7 @@ class Preparation:
         """The texts: what the sentences say and what is asked about them."""
         text, (start, end) = self.prompt.text, self.located.question
         sentences = (text[sentence.start_char : sentence.end_char] for sentence in self.located.sentences)
-        return Asked(tuple(sentences), text[start:end].removeprefix(QUESTION_MARK).strip())
+        return Asked(tuple(sentences), unmarked(text[start:end]))
 
     def judge(self, readings: Sequence[Reading], relevance: torch.Tensor) -> Verdict:
         """Whether the sentences' z, made of these readings, is trusted; raises NothingToModulate."""

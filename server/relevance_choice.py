@@ -6,15 +6,12 @@ from typing import get_args
 
 from cache.head_profile import HeadProfile
 from positional.sources.contract import SourceName
-from positional.sources.fusion import Choice, equal
+from positional.sources.fusion import HEAVIEST, Choice, equal
 
 SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 HEADS = equal("heads")
 CALLER = equal("caller")
 FORMS = f"must be one of {', '.join(SOURCES)}, a list of some, or an object of their weights"
-
-HEAVIEST = 1e6
-"""The largest weight; so that no sum overflows."""
 
 Weights = tuple[tuple[SourceName, float], ...]
 

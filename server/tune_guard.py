@@ -27,7 +27,7 @@ from positional.sources.contract import Reading
 from positional.sources.fusion import Choice, equal, fuse
 from positional.sources.lexical import LexicalSource
 from server.likelihood import Gold
-from server.locate import QUESTION_MARK
+from server.locate import unmarked
 from server.relevance_choice import HEADS
 from server.samples import KINDS, Sample
 from server.tune_clock import BAR, Clock
@@ -283,7 +283,7 @@ def _field(config: QGPMConfig, one: Sample, choice: Choice) -> dict[str, Any]:
 def _texts(one: Sample, told: Mapping[str, Any]) -> Texts:
     """What the server asks its sources about a sample."""
     sentences = tuple(sentence["text"] for sentence in told["sentences"])
-    return Texts(sentences, one.question.removeprefix(QUESTION_MARK).strip())
+    return Texts(sentences, unmarked(one.question))
 
 
 def _z(told: Mapping[str, Any]) -> torch.Tensor:

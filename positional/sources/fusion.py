@@ -11,6 +11,9 @@ from positional.sources.contract import Reading, SourceName
 
 Fusion = Literal["sum", "rank"]
 
+HEAVIEST = 1e6
+"""The largest weight; so that no sum overflows."""
+
 _DAMPING = 60
 """How little the first ranks stand out, in the paper of reciprocal-rank fusion."""
 
